@@ -1,0 +1,1 @@
+"""clearhead: the Transformer you can see through."""
