@@ -26,7 +26,7 @@ class Attended(NamedTuple):
 
 
 def softmax(x: Array) -> Array:
-    """exp(x) / sum exp(x) along the last axis; the maximum is subtracted first, so that large scores do not overflow."""
+    """exp(x) / sum exp(x) along the last axis; the maximum is subtracted first, so that large scores stay finite."""
     top = x.max(axis=-1, keepdims=True)
     raised = np.exp(x - np.where(np.isneginf(top), 0.0, top))
     total = raised.sum(axis=-1, keepdims=True)

@@ -1,0 +1,1 @@
+"""Pure functions on tensors: no module, no config object, no state."""

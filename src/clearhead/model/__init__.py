@@ -1,0 +1,1 @@
+"""Thin modules: the parameters, plus one call of a formula each."""

@@ -1,0 +1,94 @@
+"""What a stack reads, and whether it can: every check that comes before compute."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from clearhead import config
+from clearhead.formulas.mask import padding_mask
+from clearhead.model.cache import Cache
+
+
+class Text(NamedTuple):
+    """A batch of token ids with what belongs to them."""
+
+    name: str  # the argument that the ids came in, for messages
+    given: Tensor | None  # [B T] int64
+    mask: Tensor | None = None  # [B T], or with a cache [B, all tokens]: 1 = a token, 0 = padding
+    positions: Tensor | None = None  # [B T] or [T], instead of those that follow from the mask
+    types: Tensor | None = None  # [B T] token types (segments)
+
+    @property
+    def ids(self) -> Tensor:
+        """The ids, once `check` has passed."""
+        assert self.given is not None
+        return self.given
+
+
+def check(text: Text, stack: config.Stack, cache: Cache | None = None) -> None:
+    """ValueError, naming the argument, the numbers and the fix, if the text does not fit the stack.
+
+    Values (not shapes) are looked at only outside a compiler: a look would break its graph.
+    """
+    name, past = text.name, 0 if cache is None else cache.length
+    if text.given is None:
+        raise ValueError(f"{name} is missing; this model reads it")
+    ids = text.ids
+    if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
+        raise ValueError(
+            f"{name} is {ids.dtype} {list(ids.shape)}; expected int64 [batch, tokens]; one text: ids[None]"
+        )
+    batch, new = ids.shape
+    if batch == 0 or new == 0:
+        raise ValueError(f"{name} is {list(ids.shape)}: there are no tokens; give at least one, for instance bos")
+    for what, given in (("attention_mask", text.mask), ("positions", text.positions), ("token_type_ids", text.types)):
+        if given is not None and given.shape != ids.shape and given.shape != (new,):
+            if what == "attention_mask" and given.shape == (batch, past + new):
+                continue
+            raise ValueError(f"{what} is {list(given.shape)}, but {name} is {list(ids.shape)}; give one for each token")
+    check_ids(name, ids, stack.vocab)
+    if torch.compiler.is_compiling():
+        return
+    if text.types is not None:
+        check_ids("token_type_ids", text.types, stack.token_types)
+    if text.mask is not None:
+        padding_mask(text.mask)
+    _check_length(text, stack, past)
+    if cache is not None and cache.ids is not None and text.positions is None:
+        _check_new(name, ids, cache.ids)
+
+
+def check_ids(name: str, ids: Tensor, count: int) -> None:
+    """ValueError unless 0 <= ids < count. Under a compiler nothing is looked at."""
+    if torch.compiler.is_compiling():
+        return
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= count:
+        raise ValueError(
+            f"{name} holds {low if low < 0 else high}, but there are {count} (0 to {count - 1}); "
+            "was the text made by another tokenizer?"
+        )
+
+
+def _check_length(text: Text, stack: config.Stack, past: int) -> None:
+    limit = None if stack.positions is None else stack.positions.count
+    if limit is None:
+        return
+    if text.positions is not None:
+        needed = int(text.positions.max()) + 1
+    elif text.mask is not None and text.mask.shape[1] == past + text.ids.shape[1]:
+        needed = int((text.mask != 0).sum(dim=1).max())
+    else:
+        needed = past + text.ids.shape[1]
+    if needed > limit:
+        raise ValueError(f"the text has {needed} tokens, but the position table has {limit} rows; shorten the text")
+
+
+def _check_new(name: str, ids: Tensor, cached: Tensor) -> None:
+    past = cached.shape[1]
+    if ids.shape[1] > past and torch.equal(ids[:, :past], cached):
+        raise ValueError(
+            f"{name} begins with the {past} tokens that the cache already holds; pass only the new ones, "
+            "or `positions` if you mean to repeat them"
+        )

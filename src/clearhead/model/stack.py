@@ -1,0 +1,78 @@
+"""A stack: embedding, layers, norms. An encoder, a decoder, or a decoder that looks across at an encoder."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from clearhead import config
+from clearhead.model.attention import Where
+from clearhead.model.cache import Cache
+from clearhead.model.inputs import Text
+from clearhead.model.layer import Layer
+from clearhead.model.norm import Norm
+from clearhead.model.places import Places, places
+from clearhead.model.position import PositionTable, RelativeBias, angles
+from clearhead.tap import SILENT, Tap
+
+
+class Memory(NamedTuple):
+    """What a decoder sees of its encoder."""
+
+    hidden: Tensor  # [B K D]
+    keep: Tensor | None  # [B K] boolean, False = padding
+
+
+class Stack(nn.Module):
+    """ids [B, T] -> hidden states [B, T, D]."""
+
+    def __init__(self, form: config.Stack, model: config.TransformerConfig):
+        super().__init__()
+        self.form, self.dim = form, model.dim
+        self.embedding = nn.Embedding(form.vocab, model.dim)
+        self.positions = None if form.positions is None else PositionTable(form.positions, model.dim)
+        self.token_types = nn.Embedding(form.token_types, model.dim) if form.token_types else None
+        self.norm_in = Norm(model.norm, model.dim) if form.norm_in else nn.Identity()
+        self.dropout = nn.Dropout(model.dropout)
+        self.layers = nn.ModuleList(Layer(layer, model) for layer in form.layers)
+        self.norm_out = Norm(model.norm, model.dim) if form.norm_out else nn.Identity()
+        heads = form.layers[0].self_attention.heads
+        self.relative_bias = None if form.relative_bias is None else RelativeBias(form.relative_bias, heads)
+
+    def forward(
+        self, text: Text, memory: Memory | None = None, cache: Cache | None = None, tap: Tap = SILENT
+    ) -> Tensor:
+        """With a cache, the text goes on where the cache ends, and is counted as seen afterwards."""
+        here = places(text, cache)
+        x = tap("embed", self.embed(text, here))
+        across = None if memory is None else Where(here.across(memory.keep, memory.hidden.shape[1]))
+        unseen = None if memory is None or (cache is not None and cache.length) else memory.hidden
+        where = self._where(here)
+        for i, layer in enumerate(self.layers):
+            kept = None if cache is None else cache.layer(i)
+            x = layer(x, unseen, where[i], across, kept, tap.at(str(i)))
+        if cache is not None:
+            cache.advance(text.ids)
+        return tap("final", self.norm_out(x))
+
+    def embed(self, text: Text, here: Places) -> Tensor:
+        """What enters layer 0: embedding (scaled), positions, token types, norm. [B, T, D]."""
+        x = self.embedding(text.ids)
+        if self.form.embedding_scale != 1.0:
+            # In the weights' own type: a bf16 checkpoint was trained with the rounded factor.
+            x = x * torch.tensor(self.form.embedding_scale, dtype=x.dtype, device=x.device)
+        if self.positions is not None:
+            x = x + self.positions(here.q).to(x.dtype)
+        if self.token_types is not None:
+            x = x + self.token_types(torch.zeros_like(text.ids) if text.types is None else text.types)
+        return self.dropout(self.norm_in(x))
+
+    def _where(self, here: Places) -> list[Where]:
+        """For each layer; layers of the same form share one."""
+        bias = None if self.relative_bias is None else self.relative_bias(here)
+        shared: dict[config.Attention, Where] = {}
+        for form in (layer.self_attention for layer in self.form.layers):
+            if form not in shared:
+                turns = None if form.rotary is None else angles(form.rotary, form.width(self.dim), here.q)
+                shared[form] = Where(here.visible(form.causal, form.window), turns, bias)
+        return [shared[layer.self_attention] for layer in self.form.layers]
