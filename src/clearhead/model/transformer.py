@@ -13,6 +13,8 @@ from clearhead.model.init import initialise
 from clearhead.model.inputs import Text, check, check_ids
 from clearhead.model.stack import Memory, Stack
 from clearhead.tap import SILENT, Tap
+from clearhead.text.pair import Pair
+from clearhead.text.tokenizer import Tokenizer
 
 
 class Output(NamedTuple):
@@ -31,7 +33,7 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.config = config
-        self.tokenizer = None
+        self.tokenizer: Tokenizer | Pair | None = None
         self.tap: Tap = SILENT
         self.encoder = None if config.encoder is None else Stack(config.encoder, config)
         self.decoder = None if config.decoder is None else Stack(config.decoder, config)

@@ -1,0 +1,1 @@
+"""Strings to ids and back, and ids into batches."""
