@@ -1,0 +1,5 @@
+"""`python -m clearhead` is `clearhead`."""
+
+from clearhead.cli import main
+
+main()

@@ -1,0 +1,123 @@
+"""The demo's data and models: numbers spelled in two languages, set as a task for each kind of model."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from clearhead.config import Attention, FeedForward, Head, Layer, Positions, Stack, TransformerConfig
+from clearhead.demo import numbers
+from clearhead.demo.spell import Language, pieces, spell
+from clearhead.text.batch import length_buckets, pad
+from clearhead.text.build import char_tokenizer, piece_tokenizer
+from clearhead.text.pair import Pair
+from clearhead.text.tokenizer import Tokenizer
+from clearhead.train.loss import IGNORED, Batch
+
+Kind = Literal["translation", "lm", "encoder"]
+Units = Literal["pieces", "letters"]
+EQUALS = " = "  # between source and target where one model reads both as one text
+PAD, BEGIN, END = 0, 1, 2  # as in every tokenizer that text/build.py makes
+POOL, SIZE = 512, 64  # numbers drawn at a time, and cut by length into batches of this size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """translation: the source is read by an encoder, the target written by a decoder. lm: one decoder reads and goes on
+    with "source = target". encoder: it reads the same text with target pieces masked, and names them.
+    """
+
+    kind: Kind = "translation"
+    to: Language = "de"
+    units: Units = "pieces"
+
+    def __post_init__(self) -> None:
+        if self.units == "letters" and self.kind != "translation":
+            raise ValueError(f"kind={self.kind!r} works on pieces; letters are for kind='translation'")
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer | Pair:
+        """A pair for a translation; one tokenizer for both languages otherwise."""
+        if self.kind == "translation":
+            both = numbers.tokenizer(self.to)
+            if self.units == "pieces":
+                return both
+            spelled = (spell(n, self.to) for n in numbers.SAMPLE)
+            return Pair(both.source, char_tokenizer(spelled, bos=True, eos=True))
+        known = {p.text for n in numbers.SAMPLE for language in ("en", self.to) for p in pieces(n, language)}
+        return piece_tokenizer([EQUALS, *sorted(known)], bos=True, mask=True)
+
+    def batch(self, drawn: NDArray[np.int64], rng: np.random.Generator | None = None) -> Batch:
+        """Model arguments and labels for these numbers. For an encoder, rng chooses what is masked; without: all."""
+        sources = [spell(int(n), "en") for n in drawn]
+        targets = [spell(int(n), self.to) for n in drawn]
+        if isinstance(self.tokenizer, Pair):
+            labels = self.tokenizer(targets, target=True)
+            labels = labels["input_ids"][:, 1:].masked_fill(labels["attention_mask"][:, 1:] == 0, IGNORED)
+            return {**self.tokenizer(sources), "labels": labels}
+        if self.kind == "lm":
+            return self._continued(self.tokenizer, sources, targets)
+        return self._masked(self.tokenizer, sources, targets, rng)
+
+    def _continued(self, tokenizer: Tokenizer, sources: list[str], targets: list[str]) -> Batch:
+        """One text each; only the target and the end are to be predicted."""
+        begun = [tokenizer.encode(source + EQUALS) for source in sources]
+        whole = [[*tokenizer.encode(s + EQUALS + t), END] for s, t in zip(sources, targets, strict=True)]
+        ids, mask = pad(whole, PAD)
+        asked = torch.arange(ids.shape[1]) >= torch.tensor([len(row) for row in begun])[:, None]
+        return {"input_ids": ids, "attention_mask": mask, "labels": ids.masked_fill(~asked | (mask == 0), IGNORED)}
+
+    def _masked(
+        self, tokenizer: Tokenizer, sources: list[str], targets: list[str], rng: np.random.Generator | None
+    ) -> Batch:
+        """One text each; a random share of the target (without rng: all of it) is hidden and to be predicted."""
+        batch = self._continued(tokenizer, sources, targets)
+        asked = (batch["labels"] != IGNORED) & (batch["input_ids"] != END)
+        if rng is not None:
+            share = rng.random((len(sources), 1))
+            asked &= torch.from_numpy(rng.random(tuple(asked.shape)) < share)
+        assert tokenizer.mask is not None
+        hidden = batch["input_ids"].masked_fill(asked, tokenizer.mask)
+        return {**batch, "input_ids": hidden, "labels": batch["labels"].masked_fill(~asked, IGNORED)}
+
+    def stream(self, seed: int) -> Iterator[Batch]:
+        """Training batches without end: numbers drawn evenly, those of like length together."""
+        rng = np.random.default_rng(seed)
+        pool = numbers.members("train")
+        while True:
+            drawn = rng.choice(pool, POOL)
+            for chosen in length_buckets([len(spell(int(n), self.to)) for n in drawn], SIZE, rng):
+                yield self.batch(drawn[chosen], rng)
+
+    def config(self, positions: Literal["sinusoidal", "none"] = "sinusoidal") -> TransformerConfig:
+        """The model: width 64, four heads, two encoder layers and one decoder layer; three layers where there is one
+        stack. `positions` are the encoder's (a lone decoder's, in a language model).
+        """
+        look = Attention(heads=4, bias="qkvo")
+        reader = Layer(self_attention=look, feed_forward=FeedForward(dim=128))
+        writer = replace(reader, self_attention=replace(look, causal=True))
+        sinusoids = Positions(kind="interleaved")
+        given = sinusoids if positions == "sinusoidal" else None
+        encoder_stack, decoder_stack = None, None
+        if isinstance(self.tokenizer, Pair):
+            source, target = len(self.tokenizer.source), len(self.tokenizer.target)
+            writer = replace(writer, cross_attention=look)
+            encoder_stack = Stack(layers=(reader,) * 2, vocab=source, positions=given, norm_out=True)
+            decoder_stack = Stack(layers=(writer,), vocab=target, positions=sinusoids, norm_out=True)
+        elif self.kind == "lm":
+            decoder_stack = Stack(layers=(writer,) * 3, vocab=len(self.tokenizer), positions=given, norm_out=True)
+        else:
+            encoder_stack = Stack(layers=(reader,) * 3, vocab=len(self.tokenizer), positions=given, norm_out=True)
+        return TransformerConfig(
+            dim=64,
+            encoder=encoder_stack,
+            decoder=decoder_stack,
+            head=Head(tied=False, bias=True),
+            pad=PAD,
+            bos=BEGIN,
+            eos=END,
+        )

@@ -1,0 +1,1 @@
+"""Drawing what was computed. Handed results and models, never loads them."""
