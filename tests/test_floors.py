@@ -29,7 +29,7 @@ def imports(tree: ast.AST) -> set[str]:
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             names = [node.module or ""] if node.module != "clearhead" else [f"clearhead.{a.name}" for a in node.names]
-        found |= {name.split(".")[1] for name in names if name.startswith("clearhead.")}
+        found |= {name.split(".")[1] for name in names if name.startswith("clearhead.") and "__" not in name}
     return found
 
 

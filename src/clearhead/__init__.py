@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clearhead.config import TransformerConfig as TransformerConfig
+    from clearhead.families.load import load as load
+    from clearhead.families.load import save as save
+    from clearhead.families.presets import preset as preset
     from clearhead.formulas.attention import attention as attention
     from clearhead.formulas.attention import attention_weights as attention_weights
+    from clearhead.generation.generate import generate as generate
+    from clearhead.generation.text import complete as complete
+    from clearhead.generation.text import translate as translate
+    from clearhead.lens.record import record as record
     from clearhead.model.cache import Cache as Cache
+    from clearhead.model.describe import describe as describe
     from clearhead.model.transformer import Transformer as Transformer
     from clearhead.tap import sites as sites
 
@@ -22,7 +30,15 @@ _HOMES = {
     "TransformerConfig": "clearhead.config",
     "attention": "clearhead.formulas.attention",
     "attention_weights": "clearhead.formulas.attention",
+    "complete": "clearhead.generation.text",
+    "describe": "clearhead.model.describe",
+    "generate": "clearhead.generation.generate",
+    "load": "clearhead.families.load",
+    "preset": "clearhead.families.presets",
+    "record": "clearhead.lens.record",
+    "save": "clearhead.families.load",
     "sites": "clearhead.tap",
+    "translate": "clearhead.generation.text",
 }
 
 __all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]

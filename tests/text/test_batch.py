@@ -65,6 +65,12 @@ def test_buckets_follow_the_generator() -> None:
     assert sorted(drawn(0)) == sorted(drawn(1))
 
 
+def test_examples_of_one_length_keep_their_order() -> None:
+    lengths = np.random.default_rng(0).integers(1, 4, 200).tolist()
+    (whole,) = length_buckets(lengths, 200, np.random.default_rng(0))
+    assert whole.tolist() == sorted(range(200), key=lambda i: lengths[i])
+
+
 def test_trn_06_a_short_last_batch_is_kept() -> None:
     batches = length_buckets([1, 2, 3, 4, 5], 2, np.random.default_rng(0))
     assert sorted(map(len, batches)) == [1, 2, 2]

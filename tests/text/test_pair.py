@@ -24,6 +24,7 @@ def test_text_goes_in_at_the_source_and_ids_come_out_at_the_target() -> None:
     assert PAIR.decode([1, 6, 2], skip_special_tokens=False) == "<s>t</s>"
     assert PAIR.decode_batch(target["input_ids"]) == ["katze", "tat"]
     assert PAIR.decode_batch(ids, target=False) == ["a cat", "cat"]
+    assert PAIR.decode_batch([[4, 2]], skip_special_tokens=False, target=False) == ["cat </s>"]
     assert PAIR.pieces([1, 6, 2]) == ["<s>", "t", "</s>"]
     assert PAIR.pieces([3, 2], target=False) == ["a", "</s>"]
     assert (PAIR.pad, PAIR.bos, PAIR.eos) == (0, 1, 2)

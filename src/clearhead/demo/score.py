@@ -11,7 +11,7 @@ from torch import Tensor
 from clearhead.demo.numbers import gold
 from clearhead.demo.spell import pieces, spell
 from clearhead.demo.task import EQUALS, IGNORED, Task
-from clearhead.generation.loop import generate
+from clearhead.generation.generate import generate
 from clearhead.lens.record import Weights, record
 from clearhead.model.transformer import Transformer
 from clearhead.text.pair import Pair

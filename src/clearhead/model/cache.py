@@ -69,14 +69,18 @@ class Cache:
         self._layers: list[LayerCache] = []
 
     def layer(self, index: int) -> LayerCache:
-        """The part that belongs to layer `index`."""
+        """The part that belongs to layer `index`, without what a call that raised may have begun to store."""
         while len(self._layers) <= index:
             self._layers.append(LayerCache())
-        return self._layers[index]
+        layer = self._layers[index]
+        layer.own.length = self.length
+        layer.cross.length = layer.cross.length if self.length else 0
+        return layer
 
-    def advance(self, ids: Tensor) -> None:
+    def advance(self, ids: Tensor, positions: Tensor | None, keep: Tensor | None) -> None:
         """Count these ids [B, T] as seen; called once their keys and values are stored."""
         self.ids = ids if self.ids is None else torch.cat([self.ids, ids], dim=1)
+        self.positions, self.keep = positions, keep
         self.length += ids.shape[1]
 
     def select(self, rows: Tensor) -> None:

@@ -34,7 +34,8 @@ def initialise(model: nn.Module, config: TransformerConfig) -> None:
             _matrix(module.weight, config.init_std)
     for stack in (m for m in model.modules() if isinstance(m, Stack)):
         if config.init_std is None:
-            tied = config.head is not None and config.head.tied
+            last = config.shared_embeddings or stack.form == (config.decoder or config.encoder)
+            tied = last and config.head is not None and config.head.tied
             std = config.dim**-0.5 if tied else 1.0 / stack.form.embedding_scale
             nn.init.normal_(stack.embedding.weight, std=std)
         else:

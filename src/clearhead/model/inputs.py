@@ -47,11 +47,17 @@ def check(text: Text, stack: config.Stack, cache: Cache | None = None) -> None:
             if what == "attention_mask" and given.shape == (batch, past + new):
                 continue
             raise ValueError(f"{what} is {list(given.shape)}, but {name} is {list(ids.shape)}; give one for each token")
+    if cache is not None and cache.ids is not None and len(cache.ids) != batch:
+        raise ValueError(f"{name} has {batch} rows, but the cache holds {len(cache.ids)}; see Cache.select")
+    if text.types is not None and not stack.token_types:
+        raise ValueError("token_type_ids are given, but the stack has token_types 0; leave them out")
     check_ids(name, ids, stack.vocab)
     if torch.compiler.is_compiling():
         return
     if text.types is not None:
         check_ids("token_type_ids", text.types, stack.token_types)
+    if text.positions is not None:
+        _check_positions(text.positions, text.mask, cache)
     if text.mask is not None:
         padding_mask(text.mask)
     _check_length(text, stack, past)
@@ -68,6 +74,57 @@ def check_ids(name: str, ids: Tensor, count: int) -> None:
         raise ValueError(
             f"{name} holds {low if low < 0 else high}, but there are {count} (0 to {count - 1}); "
             "was the text made by another tokenizer?"
+        )
+
+
+def check_use(model: config.TransformerConfig, **given: object) -> None:
+    """ValueError for an argument that a model of this kind would not look at."""
+    one_stack = "this model has one stack only"
+    needs: dict[str, tuple[bool, str]] = {
+        "decoder_input_ids": (len(model.stacks) == 2, one_stack),
+        "decoder_attention_mask": (len(model.stacks) == 2, one_stack),
+        "encoder_hidden": (model.encoder is not None, "config.encoder is None"),
+        "cache": (model.decoder is not None, "config.decoder is None"),
+        "labels": (model.head is not None, "config.head is None"),
+    }
+    for name, value in given.items():
+        useful, reason = needs[name]
+        if value is not None and not useful:
+            raise ValueError(f"{name} is given, but {reason}, so nothing would read it; leave it out")
+
+
+def check_labels(labels: Tensor, ids: Tensor, vocab: int) -> None:
+    """ValueError unless there is one label for each id: a token of the vocabulary, or -100."""
+    if labels.shape != ids.shape:
+        raise ValueError(f"labels is {list(labels.shape)}, but the ids are {list(ids.shape)}; give one for each token")
+    check_ids("labels", labels.masked_fill(labels == -100, 0), vocab)
+
+
+def check_memory(encoded: Tensor | None, source: Text, target: Text, dim: int) -> None:
+    """ValueError unless source and target have as many rows, and given states [B K D] fit the model and the mask."""
+    if encoded is not None:
+        if encoded.dim() != 3 or encoded.shape[-1] != dim:
+            raise ValueError(f"encoder_hidden is {list(encoded.shape)}; expected [batch, tokens, {dim}]")
+        if source.mask is not None and source.mask.shape != encoded.shape[:2]:
+            raise ValueError(
+                f"attention_mask is {list(source.mask.shape)}, but encoder_hidden is {list(encoded.shape)}; "
+                "with an encoder it masks the source: give one for each of its tokens"
+            )
+        if source.mask is not None:
+            padding_mask(source.mask)
+    rows = len(source.ids) if encoded is None else len(encoded)
+    if rows != len(target.ids):
+        name = source.name if encoded is None else "encoder_hidden"
+        raise ValueError(f"{target.name} has {len(target.ids)} rows, but {name} has {rows}; they go in pairs")
+
+
+def _check_positions(positions: Tensor, mask: Tensor | None, cache: Cache | None) -> None:
+    if int(positions.min()) < 0:
+        raise ValueError(f"positions holds {int(positions.min())}; the first position is 0")
+    if cache is not None and mask is None and bool((positions.diff(dim=-1) <= 0).any()):
+        raise ValueError(
+            "positions start again within a row, which means packed documents, but a cache holds one text per row; "
+            "run them without a cache"
         )
 
 

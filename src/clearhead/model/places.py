@@ -35,8 +35,8 @@ class Places(NamedTuple):
 def places(text: Text, cache: Cache | None) -> Places:
     """Positions from the padding mask, the cache and, if given, the text's own `positions` [B, T].
 
-    Without padding, positions go on where the cache ends. With padding they count the tokens that are there, so that
-    a sample gets the same positions wherever its padding stands. Given positions that start again within a row mark
+    Positions go on where those of the cache end. With padding they count the tokens that are there, so that a sample
+    gets the same positions wherever its padding stands. Given positions that start again within a row mark
     packed documents, which do not see each other.
     """
     ids, positions = text.ids, text.positions
@@ -48,20 +48,18 @@ def places(text: Text, cache: Cache | None) -> Places:
         k = torch.arange(past + new, device=ids.device)
         return Places(k[past:], k, None, None, True)
     documents = None
+    if stored is None:
+        stored = torch.arange(past, device=ids.device).expand(batch, past)
     if positions is None:
         counted = torch.ones(batch, past + new, dtype=torch.bool, device=ids.device) if keep is None else keep
-        q = (counted.long().cumsum(1) - 1).clamp(min=0)[:, past:]
+        before = torch.nn.functional.pad(stored.masked_fill(~counted[:, :past], -1), (1, 0), value=-1)
+        q = (before.amax(1, keepdim=True) + counted[:, past:].long().cumsum(1)).clamp(min=0)
     else:
         q = positions.expand(batch, new)
         if cache is None:
             restarts = torch.nn.functional.pad(q.diff(dim=1) <= 0, (1, 0))
             documents = restarts.long().cumsum(1)
-    if stored is None:
-        stored = torch.arange(past, device=ids.device).expand(batch, past)
-    k = torch.cat([stored, q], dim=1)
-    if cache is not None:
-        cache.positions, cache.keep = k, keep
-    return Places(q, k, keep, documents, False)
+    return Places(q, torch.cat([stored, q], dim=1), keep, documents, False)
 
 
 def _keep(text: Text, past: int, cache: Cache | None) -> Tensor | None:

@@ -1,5 +1,6 @@
 """What positions do to a stack: rows that are added, biases by distance, angles of rotation."""
 
+import torch
 from torch import Tensor, nn
 
 from clearhead import config
@@ -24,11 +25,11 @@ class PositionTable(nn.Module):
         rows = (form.count or 0) + form.offset
         self.table = nn.Embedding(rows, dim) if form.kind == "learned" else None
 
-    def forward(self, positions: Tensor) -> Tensor:
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
         if self.table is not None:
-            return self.table(positions + self.form.offset)
+            return self.table(positions + self.form.offset).to(dtype)
         assert self.form.kind != "learned"
-        return sinusoidal_positions(positions + self.form.offset, self.dim, self.form.kind)
+        return sinusoidal_positions(positions + self.form.offset, self.dim, self.form.kind, dtype)
 
 
 class RelativeBias(nn.Module):

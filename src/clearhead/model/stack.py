@@ -52,7 +52,7 @@ class Stack(nn.Module):
             kept = None if cache is None else cache.layer(i)
             x = layer(x, unseen, where[i], across, kept, tap.at(str(i)))
         if cache is not None:
-            cache.advance(text.ids)
+            cache.advance(text.ids, None if here.aligned else here.k, here.keep)
         return tap("final", self.norm_out(x))
 
     def embed(self, text: Text, here: Places) -> Tensor:
@@ -62,7 +62,7 @@ class Stack(nn.Module):
             # In the weights' own type: a bf16 checkpoint was trained with the rounded factor.
             x = x * torch.tensor(self.form.embedding_scale, dtype=x.dtype, device=x.device)
         if self.positions is not None:
-            x = x + self.positions(here.q).to(x.dtype)
+            x = x + self.positions(here.q, x.dtype)
         if self.token_types is not None:
             x = x + self.token_types(torch.zeros_like(text.ids) if text.types is None else text.types)
         return self.dropout(self.norm_in(x))

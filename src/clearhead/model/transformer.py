@@ -10,7 +10,7 @@ from clearhead.config import TransformerConfig
 from clearhead.model.cache import Cache
 from clearhead.model.head import Head
 from clearhead.model.init import initialise
-from clearhead.model.inputs import Text, check, check_ids
+from clearhead.model.inputs import Text, check, check_labels, check_memory, check_use
 from clearhead.model.stack import Memory, Stack
 from clearhead.tap import SILENT, Tap
 from clearhead.text.pair import Pair
@@ -73,6 +73,14 @@ class Transformer(nn.Module):
 
         Raises ValueError naming the argument, the numbers and the fix, before any compute.
         """
+        check_use(
+            self.config,
+            decoder_input_ids=decoder_input_ids,
+            decoder_attention_mask=decoder_attention_mask,
+            encoder_hidden=encoder_hidden,
+            cache=cache,
+            labels=labels,
+        )
         tap = self.tap if tap is None else tap
         both = self.encoder is not None and self.decoder is not None
         source = Text("input_ids", input_ids, attention_mask, None if both else positions, token_type_ids)
@@ -84,8 +92,10 @@ class Transformer(nn.Module):
             check(source, self.encoder.form)
         if self.decoder is not None:
             check(target, self.decoder.form, cache)
+        if both:
+            check_memory(encoder_hidden, source, target, self.config.dim)
         if labels is not None:
-            check_ids("labels", labels.clamp(min=0), self.last.form.vocab)
+            check_labels(labels, target.ids, self.last.form.vocab)
 
         encoded = encoder_hidden
         if self.encoder is not None and encoded is None:
@@ -109,11 +119,6 @@ class Transformer(nn.Module):
         """What the decoder sees of the encoder, if there is one."""
         if self.encoder is None or encoded is None:
             return None
-        if mask is not None and mask.shape != encoded.shape[:2]:
-            raise ValueError(
-                f"attention_mask is {list(mask.shape)}, but encoder_hidden is {list(encoded.shape)}; "
-                "with an encoder it masks the source: give one for each of its tokens"
-            )
         return Memory(encoded, None if mask is None else mask != 0)
 
     def _fed(self, decoder_input_ids: Tensor | None, labels: Tensor | None) -> Tensor:
@@ -132,7 +137,8 @@ class Transformer(nn.Module):
             return None
         if self.encoder is None:
             logits, labels = logits[:, :-1], labels[:, 1:]
-        total = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=-100, reduction="sum")
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        total = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100, reduction="sum")
         return total / (labels != -100).sum().clamp(min=1)
 
 

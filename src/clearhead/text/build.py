@@ -119,7 +119,7 @@ def _vocabulary(names: dict[str, str], units: Sequence[str]) -> dict[str, int]:
 
 
 def _whole_pieces(names: dict[str, str], units: Sequence[str]) -> models.WordLevel:
-    return models.WordLevel(_vocabulary(names, units), unk_token=names.get("unk"))
+    return models.WordLevel(_vocabulary(names, units), unk_token="<unk>")  # used only if the vocabulary holds it
 
 
 def _finish(inner: tokenizers.Tokenizer, names: dict[str, str], bos: bool, eos: bool) -> Tokenizer:

@@ -115,7 +115,8 @@ class Tokenizer:
         folder.mkdir(parents=True, exist_ok=True)
         self.inner.save(str(folder / f"{name}.json"))
         ids = {kind: getattr(self, kind) for kind in SPECIALS}
-        config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+        # without the class, transformers takes the one of the model's family, which may split the text otherwise
+        config = {"tokenizer_class": "PreTrainedTokenizerFast"}
         config |= {f"{kind}_token": self.inner.id_to_token(i) for kind, i in ids.items() if i is not None}
         (folder / f"{name}_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 

@@ -41,7 +41,8 @@ def smoothed_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.0, pad: i
     prediction is exactly that; without smoothing it is the cross-entropy. A token of probability 0 costs at most 100
     times its share of the smoothing.
     """
-    logits, labels = logits.flatten(0, -2).float(), labels.flatten()
+    logits, labels = logits.flatten(0, -2), labels.flatten()
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     if smoothing == 0.0:
         return F.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="sum")
     real = labels != IGNORED

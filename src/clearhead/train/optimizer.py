@@ -54,8 +54,10 @@ def clip(model: nn.Module, limit: float, step: int) -> float:
 
     Raises ValueError if it is not finite, naming the step and the first parameter.
     """
-    norm = float(nn.utils.clip_grad_norm_(model.parameters(), limit))
-    if not math.isfinite(norm):
-        bad = [name for name, p in model.named_parameters() if p.grad is not None and not bool(p.grad.isfinite().all())]
-        raise ValueError(f"step {step}: the gradient is {norm}, first in {bad[0]}; lower the learning rate")
-    return norm
+    gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    norm = nn.utils.get_total_norm(gradients.values())
+    if not math.isfinite(norm):  # looked at before the scaling, which would spread it to all
+        bad = next(name for name, gradient in gradients.items() if not bool(gradient.isfinite().all()))
+        raise ValueError(f"step {step}: the gradient is {float(norm)}, first in {bad}; lower the learning rate")
+    nn.utils.clip_grads_with_norm_(model.parameters(), limit, norm)
+    return float(norm)
