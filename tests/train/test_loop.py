@@ -92,7 +92,9 @@ def test_a_gradient_that_is_not_finite_is_named_with_its_step() -> None:
     bad = model.get_parameter("decoder.layers.0.self_attention.v.weight")
     assert bad.grad is not None
     bad.grad[0, 0] = math.nan
-    with pytest.raises(ValueError, match=r"step 3: the gradient is nan, first in decoder\.layers\.0\.self_attention\.v\.weight"):
+    with pytest.raises(
+        ValueError, match=r"step 3: the gradient is nan, first in decoder\.layers\.0\.self_attention\.v\.weight"
+    ):
         clip(model, 1.0, step=3)
 
 
