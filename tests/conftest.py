@@ -3,6 +3,7 @@
 import os
 
 import pytest
+import torch
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
@@ -14,8 +15,9 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, max_exa
 settings.load_profile("repeatable")
 
 
+torch.set_num_threads(1)  # tiny tensors: a second thread only waits, on a busy machine for very long
+
+
 @pytest.fixture(autouse=True)
 def _seed() -> None:
-    import torch
-
     torch.manual_seed(0)

@@ -91,7 +91,7 @@ def translate(
     model: Model,
     text: Annotated[str | None, typer.Argument(help="By default standard input, line by line.")] = None,
     num_beams: Annotated[int, typer.Option(help="Hypotheses kept; 1 = greedy.", min=1)] = 1,
-    max_new_tokens: Annotated[int, typer.Option(help="Longest translation, in tokens.", min=1)] = 128,
+    max_new_tokens: Annotated[int | None, typer.Option(help="Longest translation, in tokens.", min=1)] = None,
     device: Device = "cpu",
     dtype: Dtype = None,
     threads: Threads = None,
@@ -104,7 +104,8 @@ def translate(
     loaded = _load(model, device, dtype)
     from clearhead.generation.text import translate
 
-    _each_line(text, lambda line: translate(loaded, line, num_beams=num_beams, max_new_tokens=max_new_tokens))
+    options = {"num_beams": num_beams} | ({} if max_new_tokens is None else {"max_new_tokens": max_new_tokens})
+    _each_line(text, lambda line: translate(loaded, line, **options))
 
 
 @app.command()
@@ -163,9 +164,6 @@ def main() -> None:
     except KeyboardInterrupt:
         print("clearhead: stopped", file=sys.stderr)
         sys.exit(130)
-    except BrokenPipeError:  # the reader of our output has gone, as in `clearhead ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
 
 
 def _load(folder: Path, device: str, dtype: str | None) -> Any:
@@ -194,6 +192,9 @@ def _each_line(text: str | None, answer: Any) -> None:
         words = line.decode("utf-8", errors="strict").strip("\r\n")
         try:
             print(answer(words) if words.strip() else "", flush=True)
+        except BrokenPipeError:  # who reads has seen enough, as in `clearhead translate ... | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from error
 

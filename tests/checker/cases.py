@@ -88,4 +88,4 @@ def read(path: Path) -> list[Item]:
 
 
 def everything() -> list[Item]:
-    return [item for path in sorted(FOLDER.glob("*.py")) for item in read(path)]
+    return [item for path in sorted(FOLDER.glob("*.txt")) for item in read(path)]

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from formulas.ways import WAYS
 from torch import Tensor
 
 from clearhead.formulas.attention import attention_weights
 from clearhead.formulas.mask import length_mask
+from formulas.ways import WAYS
 
 TYPES = [torch.float64, torch.float32, torch.bfloat16]
 

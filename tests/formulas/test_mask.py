@@ -6,7 +6,6 @@ from inspect import unwrap
 import numpy as np
 import pytest
 import torch
-from formulas.ways import WAYS, unchecked, visible
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -24,6 +23,7 @@ from clearhead.formulas.mask import (
     to_torch_mha,
     window_mask,
 )
+from formulas.ways import WAYS, unchecked, visible
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -61,7 +61,7 @@ def test_msk_07_an_integer_mask_is_refused_by_name(dtype: torch.dtype) -> None:
 
 
 def test_a_mask_of_0_and_minus_infinity_is_refused() -> None:
-    with pytest.raises(ValueError, match="bias=.*mask == 0"):
+    with pytest.raises(ValueError, match=r"bias=.*mask == 0"):
         check_mask(torch.tensor([[0.0, -math.inf]]))
 
 
@@ -179,7 +179,7 @@ def test_cross_mask_knows_both_lengths() -> None:
 def test_padding_mask_takes_ones_for_tokens() -> None:
     for given_mask in (torch.tensor([[1, 1, 0]]), torch.tensor([[1.0, 1, 0]]), torch.tensor([[True, True, False]])):
         assert padding_mask(given_mask).tolist() == [[[[True, True, False]]]]
-    with pytest.raises(ValueError, match="holds -inf.*pass `mask == 0`"):
+    with pytest.raises(ValueError, match=r"holds -inf.*pass `mask == 0`"):
         padding_mask(torch.tensor([[0.0, -math.inf]]))
     with pytest.raises(ValueError, match="holds 2"):
         padding_mask(torch.tensor([[0, 2]]))

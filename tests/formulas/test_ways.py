@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from formulas.ways import WAYS, Open, plain, unchecked, unchecked_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from clearhead.formulas import attention as module
 from clearhead.formulas.attention import attention, attention_weights, softmax
-from clearhead.tap import Tap
+from formulas.ways import WAYS, Open, plain
 
 Case = tuple[tuple[Tensor, Tensor, Tensor], dict[str, Any]]
 
@@ -260,83 +259,6 @@ def test_blocks_never_hold_more_than_their_share(monkeypatch: pytest.MonkeyPatch
     assert sizes == [2 * 2 * 23] * 11 + [2 * 1 * 23]
 
 
-class Steps(Tap):
-    """Keeps what passes, and doubles one site."""
-
-    def __init__(self, doubled: str = ""):
-        self.seen: dict[str, Tensor] = {}
-        self.doubled = doubled
-        self.products: list[Any] = []
-
-    def opens(self) -> bool:
-        return self.doubled in ("scores", "weights")
-
-    def product(self, q: Any, k: Any, weigh: Any) -> None:
-        self.products.append((q, k, weigh))
-
-    def __call__(self, site: str, value: Any) -> Any:
-        self.seen[site] = value
-        return value * 2 if site == self.doubled else value
-
-
-def test_a_tap_sees_and_changes_each_step() -> None:
-    q, k, v = (torch.randn(1, 2, 4, 3, dtype=torch.float64) for _ in range(3))
-    out = attention(q, k, v, causal=True)
-    closed = Steps()
-    assert torch.equal(attention(q, k, v, causal=True, tap=closed), out)
-    assert list(closed.seen) == ["heads"]
-    opened = Steps("weights")
-    torch.testing.assert_close(attention(q, k, v, causal=True, tap=opened), 2 * out)
-    assert list(opened.seen) == ["scores", "weights", "heads"]
-    torch.testing.assert_close(opened.seen["weights"], attention_weights(q, k, causal=True))
-    hot = Steps("scores")
-    torch.testing.assert_close(
-        attention(q, k, v, causal=True, tap=hot), attention(q, k, v, causal=True, scale=2 / math.sqrt(3))
-    )
-    assert bool((opened.seen["scores"][..., 0, 1:] == -torch.inf).all())
-
-
-def test_the_product_gives_any_row_of_weights_later() -> None:
-    q, k, v = torch.randn(2, 4, 6, 3), torch.randn(2, 2, 6, 3), torch.randn(2, 2, 6, 3)
-    bias, mask = torch.randn(1, 4, 6, 6), torch.rand(2, 1, 1, 6) < 0.7
-    for options in ({"causal": True}, {"window": 2, "softcap": 0.5}, {"bias": bias, "mask": mask}):
-        for opened in ("", "scores"):
-            tap = Steps(opened)
-            attention(q, k, v, **options, tap=tap)
-            ((q_seen, k_seen, scoring),) = tap.products
-            assert q_seen is q
-            assert k_seen is k
-            whole = attention_weights(q, k, **options)
-            for rows in (slice(2, 4), slice(5, 6), slice(None)):
-                torch.testing.assert_close(scoring.weights(q, k, rows), whole[:, :, rows], atol=1e-6, rtol=0)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_dropout_is_on_the_weights_and_keeps_their_mean(way: str) -> None:
-    q, k = torch.randn(1, 1, 50, 4), torch.randn(1, 1, 50, 4)
-    v = torch.ones(1, 1, 50, 1)
-    outs = torch.stack([WAYS[way](q, k, v, dropout=0.5) for _ in range(40)])
-    assert outs.std() > 0.01
-    assert outs.mean() == pytest.approx(1.0, abs=0.02)
-
-
-def test_msk_11_weights_are_reported_before_dropout() -> None:
-    q, k, v = (torch.randn(1, 2, 4, 3) for _ in range(3))
-    tap = Steps("scores")
-    attention(q, k, v, dropout=0.5, tap=tap)
-    torch.testing.assert_close(tap.seen["weights"].sum(-1), torch.ones(1, 2, 4))
-
-
-def test_blocks_draw_the_same_dropout_again_for_the_gradient() -> None:
-    """Dropped weights give no gradient to their value; with v = 1 the output is the sum of the kept weights."""
-    q, k = torch.randn(1, 1, 6, 4), torch.randn(1, 1, 6, 4)
-    v = torch.ones(1, 1, 6, 1, requires_grad=True)
-    out = WAYS["blocks"](q, k, v, dropout=0.5)
-    out.sum().backward()
-    assert v.grad is not None
-    assert v.grad.sum().item() == pytest.approx(out.sum().item(), abs=1e-5)
-
-
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("shape", [(0, 4), (3, 0), (0, 0)], ids=str)
 def test_no_queries_or_no_keys(way: str, shape: tuple[int, int]) -> None:
@@ -367,38 +289,3 @@ def test_positions_may_be_shared_by_one_side_only() -> None:
     expected = attention(q, k, v, causal=True)
     for q_at, k_at in ((one, many), (many, one), (many, many), (None, many), (one, None)):
         torch.testing.assert_close(attention(q, k, v, causal=True, q_positions=q_at, k_positions=k_at), expected)
-
-
-def zeros(*shape: int) -> Tensor:
-    return torch.zeros(*shape)
-
-
-BAD: dict[str, tuple[tuple[Tensor, Tensor, Tensor], dict[str, Any], str]] = {
-    "matrix": ((zeros(3, 4), zeros(3, 4), zeros(3, 4)), {}, r"\[3, 4\].*q\[None, None\]"),
-    "batch": ((zeros(2, 1, 3, 4), zeros(3, 1, 3, 4), zeros(3, 1, 3, 4)), {}, r"\[2, 1, 3, 4\].*\[3, 1, 3, 4\].*batch"),
-    "width": ((zeros(1, 1, 3, 4), zeros(1, 1, 3, 5), zeros(1, 1, 3, 5)), {}, r"4\].*5\].*width"),
-    "heads": ((zeros(1, 4, 3, 4), zeros(1, 3, 3, 4), zeros(1, 3, 3, 4)), {}, "4 heads.* 3;.*multiple"),
-    "no heads": ((zeros(1, 4, 3, 4), zeros(1, 0, 3, 4), zeros(1, 0, 3, 4)), {}, "4 heads.* 0;"),
-    "values": ((zeros(1, 1, 3, 4), zeros(1, 1, 3, 4), zeros(1, 1, 2, 4)), {}, r"v is \[1, 1, 2, 4\].*k is \[1, 1, 3, 4\]"),
-    "window": ((zeros(1, 1, 3, 4),) * 3, {"window": 0}, "window is 0.*1 or more"),
-    "softcap": ((zeros(1, 1, 3, 4),) * 3, {"softcap": 0.0}, r"softcap is 0\.0.*positive"),
-    "dropout": ((zeros(1, 1, 3, 4),) * 3, {"dropout": 1.0}, r"dropout is 1\.0.*\[0, 1\)"),
-    "mask of 3": ((zeros(2, 2, 3, 4),) * 3, {"mask": zeros(2, 3, 3).bool()}, r"mask is \[2, 3, 3\].*mask\[:, None\]"),
-    "mask size": ((zeros(2, 2, 3, 4),) * 3, {"mask": zeros(4, 3).bool()}, r"mask is \[4, 3\].*\[2, 2, 3, 3\]"),
-    "mask scalar": ((zeros(2, 2, 3, 4),) * 3, {"mask": torch.tensor(True)}, r"mask is \[\].*\[2, 2, 3, 3\]"),
-    "bias size": ((zeros(2, 2, 3, 4),) * 3, {"bias": zeros(1, 3, 3, 3)}, r"bias is \[1, 3, 3, 3\].*\[2, 2, 3, 3\]"),
-    "bias mask": ((zeros(2, 2, 3, 4),) * 3, {"bias": zeros(3, 3).bool()}, "bias is torch.bool.*mask="),
-    "positions": ((zeros(2, 2, 3, 4),) * 3, {"q_positions": torch.arange(4)}, r"q_positions is \[4\].*\[3\] or \[2, 3\]"),
-    "positions of": ((zeros(2, 2, 3, 4),) * 3, {"k_positions": torch.arange(9).view(3, 3)}, r"k_positions is \[3, 3\].*\[2, 3\]"),
-    "one position": ((zeros(2, 2, 3, 4),) * 3, {"q_positions": torch.tensor(1)}, r"q_positions is \[\].*\[3\]"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_names_the_argument_and_both_numbers(name: str) -> None:
-    (q, k, v), options, message = BAD[name]
-    with pytest.raises(ValueError, match=message):
-        unchecked(q, k, v, **options)
-    if name not in ("values", "dropout"):
-        with pytest.raises(ValueError, match=message):
-            unchecked_weights(q, k, **options)

@@ -6,7 +6,6 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from clearhead import reference
@@ -41,9 +40,7 @@ def _whole_block(*args: Any, **options: Any) -> Tensor:
         return module.attention(*args, **options)
 
 
-WAYS: dict[str, Callable[..., Tensor]] = {
-    "fused": _fused, "open": _open, "blocks": _blocks, "one block": _whole_block
-}  # fmt: skip
+WAYS: dict[str, Callable[..., Tensor]] = {"fused": _fused, "open": _open, "blocks": _blocks, "one block": _whole_block}
 unchecked = unwrap(module.attention)  # without jaxtyping's look at the shapes, as users run it
 unchecked_weights = unwrap(module.attention_weights)
 

@@ -101,6 +101,20 @@ def test_early_stopping_by_hand() -> None:
     assert [toy.calls for toy in toys.values()] == [2, 2, 6]
 
 
+def test_with_two_eos_ids_enough_candidates_are_kept_to_go_on() -> None:
+    """After one token every beam may end in two ways, both better than going on, which pays in the end."""
+
+    def odds(text: tuple[int, ...]) -> dict[int, float]:
+        if not text:
+            return {B: 0.6, START: 0.4}
+        return {END: 0.45, A: 0.45, B: 0.1} if len(text) == 1 else {END: 0.99, B: 0.01}
+
+    toy = Toy(odds, vocab=4, eos=(END, A))
+    found = search(toy, num_beams=2, max_new_tokens=4, length_penalty=2.0, early_stopping="never")
+    assert new(found) == (B, B, END)
+    assert found.sequences_scores.item() == pytest.approx(math.log(0.6 * 0.1 * 0.99) / 3**2)
+
+
 @pytest.mark.parametrize("make", [decoder_only, encoder_decoder])
 def test_gen_07_one_beam_is_greedy_and_neighbours_change_nothing(make: object) -> None:
     model, ids = make(), torch.tensor([[5, 6, 7, 4], [4, 8, 4, 9], [3, 3, 10, 5]])

@@ -178,10 +178,13 @@ def test_stream_gives_the_columns_of_generate(options: dict[str, Any]) -> None:
 
 
 def test_streaming_leaves_the_callers_gradient_mode_alone() -> None:
-    model = decoder_only()
-    for token in stream(model, torch.tensor([[5, 6]]), max_new_tokens=2, eos_token_id=()):
+    model, inside = decoder_only(), []
+    assert model.decoder is not None
+    model.decoder.register_forward_hook(lambda *_: inside.append(torch.is_grad_enabled()))
+    for _ in stream(model, torch.tensor([[5, 6]]), max_new_tokens=2, eos_token_id=()):
         assert torch.is_grad_enabled()
-        assert not token.requires_grad
+    generate(model, torch.tensor([[5, 6]]), max_new_tokens=2, eos_token_id=(), num_beams=2)
+    assert inside == [False] * 4
     with torch.inference_mode():
         generate(model, torch.tensor([[5, 6]]), max_new_tokens=2)
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import tokenizers
 import torch
 
 from clearhead.generation.generate import generate
@@ -50,6 +51,18 @@ def test_complete_of_nothing_starts_from_bos_and_other_rows_do_not_care() -> Non
     assert nothing == model.tokenizer.decode(generate(model, torch.tensor([[1]]), max_new_tokens=5)[0])
 
 
+def test_padding_never_shows_even_where_the_tokenizer_has_none() -> None:
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1, "c": 2}))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex("."), "isolated")
+    inner.decoder = tokenizers.decoders.Fuse()
+    model = decoder_only(vocab=3, bos=None, pad=None, eos=None)
+    model.tokenizer = Tokenizer(inner, {})
+    texts = ["b", "bcab"]
+    for text, given in zip(complete(model, texts, eos_token_id=0), texts, strict=True):
+        assert text == complete(model, given, eos_token_id=0)
+        assert text.startswith(given)
+
+
 def translator(table: int | None = None) -> Transformer:
     source = char_tokenizer(["abcdefgh"], eos=True)
     target = word_tokenizer(NUMBERS, eos=True)
@@ -91,8 +104,10 @@ def test_the_wrong_kind_of_model_or_no_tokenizer() -> None:
         translate(model, "abc")
     with pytest.raises(ValueError, match=r"complete needs a decoder only.*try translate"):
         complete(translator(), "abc")
-    with pytest.raises(ValueError, match="return_dict_in_generate gives ids and scores"):
+    with pytest.raises(ValueError, match="return_dict_in_generate is True, but here each text gives one text"):
         complete(model, "abc", return_dict_in_generate=True)
+    with pytest.raises(ValueError, match="num_return_sequences is 2, but here each text gives one text"):
+        translate(translator(), "abc", num_beams=2, num_return_sequences=2)
 
 
 def test_gen_15_half_a_character_waits_and_comes_once() -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from model.tiny import DECODERS, TRANSLATORS, build, close, text
 from torch import Tensor
 
 from clearhead.model.cache import Cache
 from clearhead.model.transformer import Transformer
+from model.tiny import DECODERS, TRANSLATORS, build, close, text
 
 CHUNKS = {"token by token": [1] * 12, "3 then 2": [3, 2, 3, 4], "long then single": [9, 1, 1, 1], "at once": [12]}
 
@@ -88,7 +88,7 @@ def test_msk_14_a_window_of_3_after_a_prompt_of_8() -> None:
 @pytest.mark.parametrize("kind", DECODERS)
 @torch.no_grad()
 def test_a_padded_prompt_is_cached_as_well(kind: str, sizes: list[int], whole_mask: bool) -> None:
-    """Row 0 is whole, row 1 is padded on the left, row 2 in the middle, row 3 at the end of the prompt's first piece."""
+    """Row 0 is whole, row 1 is padded on the left, row 2 in the middle, row 3 at the end of the first piece."""
     model, ids = build(DECODERS[kind]()), text(4, 8)
     mask = torch.ones(4, 8, dtype=torch.int64)
     mask[1, :3] = mask[2, 2:4] = mask[3, 3] = 0

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from model.tiny import ALL, DECODERS, ENCODERS, TRANSLATORS, build, close, text
 from torch import Tensor
 
 from clearhead.model.transformer import Transformer
+from model.tiny import ALL, DECODERS, ENCODERS, TRANSLATORS, build, close, text
 
 LENGTHS = [9, 4, 6]
 

@@ -9,6 +9,8 @@ import torch
 from torch.optim import AdamW, Muon
 
 from clearhead.model.transformer import Transformer
+from clearhead.tap import SILENT, Tap
+from clearhead.train.drop_heads import DropHeads
 from clearhead.train.loop import History, Recipe, train
 from clearhead.train.loss import Batch
 from clearhead.train.optimizer import Rates, clip, optimizers, set_rates
@@ -125,3 +127,35 @@ def test_accumulated_batches_make_one_step() -> None:
     history = train(small("both").float(), repeat(batch), recipe)
     assert len(history.losses) == 2
     assert history.tokens == 2 * 3 * 64
+
+
+def test_drop_heads_zeroes_whole_heads_of_its_part_and_keeps_the_mean() -> None:
+    torch.manual_seed(0)
+    tap = DropHeads(0.25, "cross")
+    heads = torch.ones(500, 4, 3, 5)
+    inside = tap.at("decoder").at("0").at("cross")
+    dropped = inside("heads", heads)
+    flat = dropped.flatten(2)
+    assert flat.unique().tolist() == pytest.approx([0.0, 4 / 3])
+    assert bool((flat == flat[..., :1]).all())
+    assert dropped.mean().item() == pytest.approx(1.0, abs=0.05)
+    assert inside("q", heads) is heads
+    assert tap.at("decoder").at("0").at("self")("heads", heads) is heads
+    with pytest.raises(ValueError, match=r"share is 1\.0; it must be in \[0, 1\)"):
+        DropHeads(1.0, "cross")
+
+
+def test_a_recipes_tap_hears_the_training_and_nothing_stays_behind() -> None:
+    class Silencer(Tap):
+        def at(self, name: str) -> Tap:
+            return self
+
+        def __call__(self, site, value):
+            return value * 0 if site == "logits" else value
+
+    torch.manual_seed(0)
+    model = small("both").float()
+    recipe = Recipe(steps=2, rates=Rates(), schedule=cosine(1, 2), tap=Silencer())
+    history = train(model, copying(0), recipe)
+    assert history.losses == pytest.approx([math.log(11)] * 2, rel=1e-5)
+    assert model.tap is SILENT

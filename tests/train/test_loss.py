@@ -85,8 +85,8 @@ def test_teach_gives_what_the_models_own_loss_uses(kind: str) -> None:
     assert mean.item() == pytest.approx(model(**batch).loss.item(), rel=1e-5)
 
 
-def test_teach_shifts_right_and_hides_padding() -> None:
-    fed, targets = teach(small("both").config, {"labels": torch.tensor([[5, 6, 2], [7, 2, 0]])})
+def test_teach_shifts_right_and_fills_with_padding() -> None:
+    fed, targets = teach(small("both").config, {"labels": torch.tensor([[5, 6, 2], [7, 2, -100]])})
     assert fed["decoder_input_ids"].tolist() == [[1, 5, 6], [1, 7, 2]]
     assert targets.tolist() == [[5, 6, 2], [7, 2, -100]]
 
@@ -96,7 +96,7 @@ def test_num_08_a_step_counts_tokens_not_batches() -> None:
     model = small("both")
     ids = torch.randint(3, 11, (4, 5))
     labels = torch.randint(3, 11, (4, 7))
-    labels[0, 2:] = 0  # rows of very different length
+    labels[0, 2:] = -100  # rows of very different length
     labels[1, 1:] = -100
     whole = {"input_ids": ids, "labels": labels}
     one, count = backward(model, [whole], smoothing=0.1)

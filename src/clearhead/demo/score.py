@@ -31,6 +31,7 @@ def _written(model: Transformer, task: Task, numbers: NDArray[np.int64]) -> list
     translates = isinstance(task.tokenizer, Pair)
     fed = task.tokenizer([spell(int(n), "en") + ("" if translates else EQUALS) for n in numbers], padding_side="left")
     ids = generate(model, **fed, max_new_tokens=LONGEST[task.units])
+    assert isinstance(ids, Tensor)
     return task.tokenizer.decode_batch(ids if translates else ids[:, fed["input_ids"].shape[1] :])
 
 

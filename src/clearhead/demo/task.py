@@ -8,10 +8,12 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from clearhead.config import Attention, FeedForward, Head, Layer, Positions, Stack, TransformerConfig
 from clearhead.demo import numbers
 from clearhead.demo.spell import Language, pieces, spell
+from clearhead.model.transformer import shift_right
 from clearhead.text.batch import length_buckets, pad
 from clearhead.text.build import char_tokenizer, piece_tokenizer
 from clearhead.text.pair import Pair
@@ -22,6 +24,7 @@ Kind = Literal["translation", "lm", "encoder"]
 Units = Literal["pieces", "letters"]
 EQUALS = " = "  # between source and target where one model reads both as one text
 PAD, BEGIN, END = 0, 1, 2  # as in every tokenizer that text/build.py makes
+NOISE = 0.3  # of the target tokens that a decoder is fed in training
 POOL, SIZE = 512, 64  # numbers drawn at a time, and cut by length into batches of this size
 
 
@@ -52,13 +55,21 @@ class Task:
         return piece_tokenizer([EQUALS, *sorted(known)], bos=True, mask=True)
 
     def batch(self, drawn: NDArray[np.int64], rng: np.random.Generator | None = None) -> Batch:
-        """Model arguments and labels for these numbers. For an encoder, rng chooses what is masked; without: all."""
+        """Model arguments and labels for these numbers.
+
+        With rng, for training: a share of what the decoder is fed is wrong, or of what the encoder reads is masked.
+        """
         sources = [spell(int(n), "en") for n in drawn]
         targets = [spell(int(n), self.to) for n in drawn]
         if isinstance(self.tokenizer, Pair):
             labels = self.tokenizer(targets, target=True)
             labels = labels["input_ids"][:, 1:].masked_fill(labels["attention_mask"][:, 1:] == 0, IGNORED)
-            return {**self.tokenizer(sources), "labels": labels}
+            batch = {**self.tokenizer(sources), "labels": labels}
+            return (
+                batch
+                if rng is None
+                else {**batch, "decoder_input_ids": _noisy(labels, len(self.tokenizer.target), rng)}
+            )
         if self.kind == "lm":
             return self._continued(self.tokenizer, sources, targets)
         return self._masked(self.tokenizer, sources, targets, rng)
@@ -121,3 +132,14 @@ class Task:
             bos=BEGIN,
             eos=END,
         )
+
+
+def _noisy(labels: Tensor, vocab: int, rng: np.random.Generator) -> Tensor:
+    """Labels shifted right, some replaced by random pieces: a decoder that cannot trust what it wrote reads the source.
+
+    Without this, "sieben" comes to be followed by what followed it in training, and a number that ends in 7 is lost.
+    """
+    fed = shift_right(labels, BEGIN, PAD)
+    wrong = torch.from_numpy(rng.random(tuple(fed.shape)) < NOISE)
+    wrong[:, 0] = False
+    return torch.where(wrong, torch.from_numpy(rng.integers(END + 1, vocab, tuple(fed.shape))), fed)

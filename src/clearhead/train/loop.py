@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from clearhead.model.transformer import Transformer
+from clearhead.tap import SILENT, Tap
 from clearhead.train.loss import IGNORED, Batch, smoothed_loss, teach
 from clearhead.train.optimizer import Rates, clip, optimizers, set_rates
 from clearhead.train.progress import Progress
@@ -19,6 +20,7 @@ class Recipe:
     rates: Rates
     schedule: Schedule
     smoothing: float = 0.0  # of the labels
+    tap: Tap = SILENT  # what listens to, or changes, each training step
     clip: float = 1.0  # largest norm of all gradients together
     accumulate: int = 1  # batches per step
     evaluate_every: int = 0  # steps; 0: only at the end
@@ -52,7 +54,7 @@ def train(
     for step in range(1, recipe.steps + 1):
         started = time.perf_counter()
         set_rates(movers, recipe.schedule(step))
-        loss, count = backward(model, [next(batches) for _ in range(recipe.accumulate)], recipe.smoothing)
+        loss, count = backward(model, [next(batches) for _ in range(recipe.accumulate)], recipe.smoothing, recipe.tap)
         clip(model, recipe.clip, step)
         for mover in movers:
             mover.step()
@@ -69,13 +71,13 @@ def train(
     return history
 
 
-def backward(model: Transformer, batches: list[Batch], smoothing: float) -> tuple[float, int]:
+def backward(model: Transformer, batches: list[Batch], smoothing: float = 0.0, tap: Tap = SILENT) -> tuple[float, int]:
     """Gradients of the mean loss per target token over all the batches together; that loss, and the tokens."""
     lessons = [teach(model.config, batch) for batch in batches]
     count = sum(int((targets != IGNORED).sum()) for _, targets in lessons)
     total = 0.0
     for fed, targets in lessons:
-        logits = model(**fed).logits
+        logits = model(**fed, tap=tap).logits
         loss = smoothed_loss(logits, targets, smoothing, model.config.pad) / count
         loss.backward()
         total += float(loss.detach())

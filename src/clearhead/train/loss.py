@@ -17,15 +17,14 @@ def teach(config: TransformerConfig, batch: Batch) -> tuple[Batch, Tensor]:
     """What the model is fed, and the target [B, T] at each position of its logits (-100 = none).
 
     The batch holds the model's arguments and `labels` [B, T]. A decoder alone predicts the next label; a decoder beside
-    an encoder is fed the labels shifted right; an encoder alone predicts them in place.
+    an encoder is fed the labels shifted right, unless the batch holds `decoder_input_ids`; an encoder alone predicts
+    them in place.
     """
     fed = {name: value for name, value in batch.items() if name != "labels"}
     labels = batch["labels"]
-    if config.pad is not None:
-        labels = labels.masked_fill(labels == config.pad, IGNORED)
     if config.encoder is None:
         return fed, torch.cat([labels[:, 1:], torch.full_like(labels[:, :1], IGNORED)], dim=1)
-    if config.decoder is not None:
+    if config.decoder is not None and "decoder_input_ids" not in fed:
         start = config.bos if config.start is None else config.start
         if start is None or config.pad is None:
             raise ValueError("teacher forcing needs config.start (or bos) and config.pad; set them")

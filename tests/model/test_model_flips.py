@@ -1,0 +1,215 @@
+"""Every field of the config has an effect: flip one at a time and the logits change, or a ValueError says why not.
+
+Parameters are drawn from their name and shape (tiny.build), so that a flip that leaves shapes alone leaves every
+number alone, and only the formula can make the difference. 44 tokens, so that buckets of distance and windows bite.
+"""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, get_args, get_type_hints
+
+import pytest
+import torch
+from torch import Tensor
+
+from clearhead.config import (
+    Attention,
+    Bands,
+    FeedForward,
+    Head,
+    Layer,
+    Linear,
+    Norm,
+    Positions,
+    RelativeBias,
+    Rotary,
+    Stack,
+    TransformerConfig,
+    Yarn,
+)
+from clearhead.model.transformer import Transformer
+from model.tiny import VOCAB, build, text
+
+TOKENS = 44
+# What has no effect on a forward pass in eval mode, and where else it is tested.
+ELSEWHERE = {
+    "pad": "test_model_loss: labels are shifted with it",
+    "bos": "test_model_loss: the start unless it is named",
+    "eos": "generation",
+    "start": "test_model_loss",
+    "dropout": "test_model_loss: msk_12",
+    "init_std": "test_model_init",
+    "count": "test_model_inputs: pos_08; the sinusoids have no end of their own",
+}
+
+
+def attention(causal: bool = False, **changes: Any) -> Attention:
+    form: dict[str, Any] = {"heads": 4, "kv_heads": 2, "head_dim": 6, "scale": 0.5, "softcap": 2.0, "bias": "qo"}
+    form |= {"window": 30, "qk_norm": "head", "causal": causal}
+    return Attention(**(form | changes))
+
+
+def across() -> Attention:
+    return attention(window=None, qk_norm=None)
+
+
+def rotary(scaling: Linear | Bands | Yarn | None) -> Rotary:
+    return Rotary(theta=100.0, fraction=0.7, scaling=scaling)
+
+
+def base() -> TransformerConfig:
+    """Everything present at once."""
+    ff = FeedForward(dim=9, activation="gelu_tanh", gated=True)
+    bands = rotary(Bands(factor=3.0, low=1.0, high=4.0, length=150))
+    yarn = rotary(Yarn(factor=3.0, length=150, fast=6.0, slow=0.9, attention_factor=1.2, truncate=False))
+    encoder = Stack(
+        layers=(
+            Layer(self_attention=attention(), feed_forward=ff),
+            Layer(self_attention=attention(rotary=rotary(Linear(factor=2.0))), feed_forward=ff, norm_place="sandwich"),
+            Layer(self_attention=attention(), feed_forward=ff, parallel=True),
+        ),
+        vocab=VOCAB,
+        embedding_scale=2.0,
+        positions=Positions(kind="learned", count=60, offset=1),
+        token_types=2,
+        norm_in=True,
+        norm_out=True,
+        relative_bias=RelativeBias(buckets=12, max_distance=30),
+    )
+    decoder = Stack(
+        layers=(
+            Layer(self_attention=attention(True, rotary=bands), cross_attention=across(), feed_forward=ff),
+            Layer(self_attention=attention(True, rotary=yarn), cross_attention=across(), feed_forward=ff),
+        ),
+        vocab=VOCAB,
+        embedding_scale=2.0,
+        positions=Positions(kind="halves", count=60, offset=1),
+        norm_in=True,
+        norm_out=True,
+        relative_bias=RelativeBias(buckets=12, max_distance=30, bidirectional=False),
+    )
+    head = Head(tied=True, bias=True, scale=0.5, softcap=3.0, transform="gelu")
+    return TransformerConfig(dim=8, norm=Norm(eps=1e-3), encoder=encoder, decoder=decoder, head=head, dropout=0.1)
+
+
+KINDS = (["layer", "rms", "rms_plus_one"], ["learned", "interleaved", "halves", "halves_inclusive"])
+FLIPS: dict[str, list[Any]] = {
+    "layout": ["half", "pairs"],
+    "activation": ["relu", "gelu", "gelu_tanh", "silu"],
+    "transform": [None, "relu", "gelu_tanh", "silu"],
+    "norm_place": ["pre", "post", "sandwich"],
+    "qk_norm": [None, "width"],
+    "bias": ["", "qkvo", "v", True, False],
+    "scaling": [None],
+    "rotary": [None],
+    "relative_bias": [None],
+    "positions": [None],
+    "head": [],
+    "kv_heads": [None, 1],
+    "head_dim": [None, 8],
+    "window": [None, 5],
+    "scale": [None, 0.9],
+    "softcap": [None, 0.9],
+    "attention_factor": [None],
+    "fraction": [0.4, 1.0],
+}
+
+
+def other_values(name: str, value: Any) -> list[Any]:
+    if name == "kind":
+        return [v for kinds in KINDS if value in kinds for v in kinds if v != value]
+    if name in FLIPS:
+        return [v for v in FLIPS[name] if v != value and (name != "bias" or type(v) is type(value))]
+    if isinstance(value, bool):
+        return [not value]
+    return [value * 2 or 1] if isinstance(value, int | float) else []
+
+
+def flips(form: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """(path, the whole with one field changed) for every field below."""
+    for f in fields(form):
+        value, here = getattr(form, f.name), f"{path}.{f.name}".removeprefix(".")
+        if f.name in ELSEWHERE:
+            continue
+        if isinstance(value, tuple):
+            for i, item in enumerate(value):
+                for name, changed in flips(item, f"{here}[{i}]"):
+                    yield name, _put(form, f.name, (*value[:i], changed, *value[i + 1 :]))
+            yield f"{here} without the last", _put(form, f.name, value[:-1])
+            continue
+        if is_dataclass(value):
+            for name, changed in flips(value, here):
+                yield name, _put(form, f.name, changed)
+        may_be_none = type(None) in get_args(get_type_hints(type(form))[f.name])
+        for other in other_values(f.name, value):
+            if other is None and not may_be_none:
+                continue
+            yield f"{here} = {other}", _put(form, f.name, other)
+
+
+class Refused:
+    """A config that was refused, with the reason."""
+
+    def __init__(self, reason: str):
+        self.reason = reason
+
+
+def _put(form: Any, name: str, value: Any) -> Any:
+    if isinstance(value, Refused):
+        return value
+    if isinstance(value, tuple) and any(isinstance(v, Refused) for v in value):
+        return next(v for v in value if isinstance(v, Refused))
+    try:
+        return replace(form, **{name: value})
+    except ValueError as problem:
+        return Refused(str(problem))
+
+
+def logits(model: Transformer) -> Tensor:
+    types = torch.arange(TOKENS)[None] // 20 % 2
+    return model(text(1, TOKENS), None, text(1, TOKENS, seed=1), token_type_ids=types).logits
+
+
+def run(config: TransformerConfig) -> Tensor | str:
+    try:
+        return logits(build(config))
+    except ValueError as problem:
+        return str(problem)
+
+
+@torch.no_grad()
+def test_every_field_of_the_config_has_an_effect() -> None:
+    plain = run(base())
+    assert isinstance(plain, Tensor)
+    idle, refused, seen = [], {}, 0
+    for path, config in flips(base()):
+        seen += 1
+        got = config.reason if isinstance(config, Refused) else run(config)
+        if isinstance(got, str):
+            refused[path] = got
+        elif got.shape == plain.shape and (got - plain).abs().max() < 1e-7:
+            idle.append(path)
+    assert seen > 150
+    assert not idle, "\n".join(idle)
+    for path, reason in refused.items():
+        name = path.split(" = ")[0].split(".")[-1].removesuffix(" without the last")
+        name = name.split("[")[0]
+        assert name in reason, f"{path} is refused without its name: {reason}"
+    assert len(refused) < 0.2 * seen, refused
+
+
+def test_every_field_is_flipped_or_tested_elsewhere() -> None:
+    flipped = {path.split(" = ")[0].split(".")[-1].split("[")[0].split(" ")[0] for path, _ in flips(base())}
+    kinds = (TransformerConfig, Norm, Stack, Layer, Attention, FeedForward, Head, Positions, RelativeBias, Rotary)
+    every = {f.name for kind in (*kinds, Linear, Bands, Yarn) for f in fields(kind)}
+    inner = {"norm", "encoder", "decoder", "self_attention", "feed_forward", "cross_attention", "head"}
+    assert every - flipped - set(ELSEWHERE) - inner == set()
+
+
+@pytest.mark.parametrize("kind", ["layer", "rms", "rms_plus_one"])
+def test_every_parameter_has_an_effect(kind: Any) -> None:
+    """Each gets a gradient that is not all zero (a bias of the keys would not: it cancels in the softmax)."""
+    model = build(replace(base(), norm=Norm(kind=kind)))
+    logits(model).square().sum().backward()
+    idle = [name for name, p in model.named_parameters() if p.grad is None or p.grad.abs().max() < 1e-9]
+    assert idle == []

@@ -1,0 +1,186 @@
+"""The command line as a person meets it: help, answers, and one plain sentence for a mistake."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import clearhead
+from clearhead.cli import main
+from clearhead.config import Attention, FeedForward, Layer, Positions, Stack, TransformerConfig
+from clearhead.model.transformer import Transformer
+from clearhead.text.build import word_tokenizer
+from clearhead.text.pair import Pair
+
+VERBS = ["lesson", "demo", "translate", "complete", "describe"]
+
+
+class Said(NamedTuple):
+    """What a call printed, and its exit status."""
+
+    stdout: str
+    stderr: str
+    returncode: int
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """`clearhead` with these words, in this process."""
+
+    def run(*words: object, given: str = "") -> Said:
+        monkeypatch.setattr(sys, "argv", ["clearhead", *map(str, words)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+        status = 0
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else 0
+        return Said(*capsys.readouterr(), status)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A translator that has learned nothing."""
+    look = Attention(heads=2)
+    reader = Layer(self_attention=look, feed_forward=FeedForward(dim=8))
+    own = Attention(heads=2, causal=True)
+    writer = Layer(self_attention=own, feed_forward=FeedForward(dim=8), cross_attention=look)
+    places = Positions(kind="learned", count=12)
+    config = TransformerConfig(
+        dim=8,
+        encoder=Stack(layers=(reader,), vocab=5, positions=places),
+        decoder=Stack(layers=(writer,), vocab=6, positions=places),
+        pad=0,
+        bos=1,
+        eos=2,
+    )
+    model = Transformer(config)
+    model.tokenizer = Pair(word_tokenizer(["one two"], eos=True), word_tokenizer(["un deux trois"], bos=True, eos=True))
+    place = tmp_path_factory.mktemp("cli") / "model"
+    clearhead.save(model, place)
+    return place
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example(verb: str, call: Callable[..., Said]) -> None:
+    shown = call(verb, "--help")
+    assert shown.returncode == 0
+    assert f"Example: clearhead {verb}" in " ".join(shown.stdout.split())
+
+
+def test_help_and_version_need_no_torch(call: Callable[..., Said]) -> None:
+    code = (
+        "import sys; sys.argv = ['clearhead', '--help']\n"
+        "from clearhead.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules, 'imported'\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    assert all(verb in shown.stdout for verb in VERBS)
+    assert call("--version").stdout.strip() == clearhead.__version__
+
+
+def test_import_clearhead_needs_no_torch() -> None:
+    code = (
+        "import sys, clearhead; assert 'torch' not in sys.modules; clearhead.attention; assert 'torch' in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_every_public_name_can_be_had() -> None:
+    assert all(getattr(clearhead, name) is not None for name in clearhead.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'atention'"):
+        clearhead.atention  # noqa: B018
+
+
+def test_the_lesson_prints_its_digits_and_json(call: Callable[..., Said]) -> None:
+    assert "0.509" in call("lesson").stdout
+    found = json.loads(call("lesson", "positions", "--json").stdout)
+    assert found["positional_encoding_5x8"][1][0] == pytest.approx(0.841470984807897)
+
+
+def test_a_pipe_gets_plain_text() -> None:
+    piped = subprocess.run([sys.executable, "-m", "clearhead", "lesson"], capture_output=True, text=True)
+    assert "0.509" in piped.stdout
+    assert "\x1b" not in piped.stdout
+
+
+def test_translate_an_argument_and_lines_with_an_empty_one_between(folder: Path, call: Callable[..., Said]) -> None:
+    one = call("translate", folder, "one two", "--max-new-tokens", "3")
+    assert one.returncode == 0
+    assert one.stdout.count("\n") == 1
+    lines = call("translate", folder, "--max-new-tokens", "3", given="one two\n\none\n")
+    assert lines.returncode == 0
+    assert lines.stdout.split("\n")[0] == one.stdout.strip("\n")
+    assert lines.stdout.split("\n")[1] == ""
+    assert lines.stdout.count("\n") == 3
+
+
+def test_describe_in_words_and_json(folder: Path, call: Callable[..., Said]) -> None:
+    text = call("describe", folder).stdout
+    assert "encoder-decoder" in text
+    assert "1 x layer" in text
+    found = json.loads(call("describe", folder, "--json").stdout)
+    assert found["config"]["dim"] == 8
+    assert "decoder.0.cross.weights" in found["sites"]
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "sentence"),
+    [
+        (["translate", "MODEL", "one three"], "", "'three' is unknown"),
+        (["translate", "MODEL", ""], "", "the text is empty"),
+        (["translate", "nowhere", "one"], "", "nowhere is not a folder"),
+        (["translate", "MODEL", "one", "--dtype", "int8"], "", "dtype 'int8' is not known"),
+        (["translate", "MODEL", "one", "--device", "abacus"], "", "device 'abacus' cannot be used here"),
+        (["translate", "MODEL"], "one\nfour\n", "line 2: "),
+        (["complete", "MODEL", "one"], "", "translate"),
+        (["lesson", "atention"], "", "did you mean 'attention'"),
+        (["describe", "nowhere"], "", "nowhere is not a folder"),
+        (["demo", "--kind", "lm", "--target", "letters"], "", "letters are for kind='translation'"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_status_2(
+    words: list[str], given: str, sentence: str, folder: Path, call: Callable[..., Said]
+) -> None:
+    failed = call(*[folder if word == "MODEL" else word for word in words], given=given)
+    assert failed.returncode == 2
+    assert sentence in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert len(failed.stderr.strip().split("\n")) == 1
+
+
+def test_a_half_written_folder_is_named(folder: Path, tmp_path: Path, call: Callable[..., Said]) -> None:
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "config.json").write_bytes((folder / "config.json").read_bytes())
+    failed = call("describe", tmp_path / "half")
+    assert failed.returncode == 2
+    assert "model.safetensors is missing" in failed.stderr
+
+
+def test_bytes_that_are_no_text_are_a_users_mistake(folder: Path) -> None:
+    failed = subprocess.run(
+        [sys.executable, "-m", "clearhead", "translate", str(folder)], input=b"one\n\xff\xfe\n", capture_output=True
+    )
+    assert failed.returncode == 2
+    assert b"Traceback" not in failed.stderr
+
+
+def test_a_closed_pipe_is_no_error(folder: Path) -> None:
+    verb = f"{sys.executable} -m clearhead translate {folder} --max-new-tokens 2"
+    line = f"yes one | {verb} | head -n 1; echo ${{PIPESTATUS[1]}}"
+    found = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    assert found.stdout.split("\n")[1] == "0"
+    assert "Traceback" not in found.stderr
