@@ -71,8 +71,8 @@ def test_labels_must_match() -> None:
 def test_shades_run_from_dark_to_light_with_readable_text() -> None:
     dark, light = shade(0.0), shade(1.0)
     assert dark.color is not None
-    assert dark.color.name == "white"
+    assert dark.color.name == "#ffffff"
     assert light.color is not None
-    assert light.color.name == "black"
+    assert light.color.name == "#000000"
     assert shade(-1.0) == dark
     assert shade(2.0) == light

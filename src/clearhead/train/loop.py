@@ -9,6 +9,7 @@ from clearhead.tap import SILENT, Tap
 from clearhead.train.loss import IGNORED, Batch, smoothed_loss, teach
 from clearhead.train.optimizer import Rates, clip, optimizers, set_rates
 from clearhead.train.progress import Progress
+from clearhead.train.save import Checkpoint
 from clearhead.train.schedule import Schedule
 
 
@@ -23,7 +24,8 @@ class Recipe:
     tap: Tap = SILENT  # what listens to, or changes, each training step
     clip: float = 1.0  # largest norm of all gradients together
     accumulate: int = 1  # batches per step
-    evaluate_every: int = 0  # steps; 0: only at the end
+    evaluate_every: int = 0  # steps; 0: never
+    save_every: int = 0  # steps; 0: never
 
 
 @dataclass
@@ -42,16 +44,19 @@ def train(
     recipe: Recipe,
     evaluate: Callable[[Transformer], float] | None = None,
     progress: Progress | None = None,
+    save: Callable[[Checkpoint], None] | None = None,
+    start: Checkpoint | None = None,
 ) -> History:
-    """Train the model in place for `recipe.steps` steps; it is left in eval mode.
+    """Train the model in place up to step `recipe.steps`; it is left in eval mode.
 
+    start: a checkpoint whose model this is, to go on from; the batches must then begin where they were left.
     Loss is per target token over the whole step. Same seed, same machine, same number of threads: same result.
     Raises ValueError if a gradient is not finite, naming the step and the first parameter.
     """
-    movers = optimizers(model, recipe.rates)
+    movers, done = (optimizers(model, recipe.rates), 0) if start is None else (start.movers, start.step)
     history = History()
     model.train()
-    for step in range(1, recipe.steps + 1):
+    for step in range(done + 1, recipe.steps + 1):
         started = time.perf_counter()
         set_rates(movers, recipe.schedule(step))
         loss, count = backward(model, [next(batches) for _ in range(recipe.accumulate)], recipe.smoothing, recipe.tap)
@@ -65,6 +70,8 @@ def train(
         if evaluate is not None and recipe.evaluate_every and step % recipe.evaluate_every == 0:
             history.scores.append((step, evaluate(model.eval())))
             model.train()
+        if save is not None and recipe.save_every and step % recipe.save_every == 0:
+            save(Checkpoint(model, movers, step))
         if progress is not None:
             progress.show(history.losses[-1], history.tokens / history.seconds)
     model.eval()

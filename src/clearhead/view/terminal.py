@@ -44,7 +44,7 @@ def shade(weight: float) -> Style:
     share = min(max(weight, 0.0), 1.0) ** 0.5  # square root: small weights stay visible
     red, green, blue = (round(a + (b - a) * share) for a, b in zip(LOW, HIGH, strict=True))
     dark = 0.299 * red + 0.587 * green + 0.114 * blue < 128
-    return Style(color="white" if dark else "black", bgcolor=f"rgb({red},{green},{blue})")
+    return Style(color="#ffffff" if dark else "#000000", bgcolor=f"rgb({red},{green},{blue})")
 
 
 def to_text(picture: Text, colour: bool, width: int = 80) -> str:
