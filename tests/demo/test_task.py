@@ -23,7 +23,7 @@ def test_training_feeds_wrong_pieces_but_asks_for_the_right_ones() -> None:
     task = Task()
     rng = np.random.default_rng(0)
     drawn = np.arange(1000, 3000)
-    clean, noisy = task.batch(drawn), task.batch(drawn, rng)
+    clean, noisy = task.batch(drawn), task.lesson(drawn, rng)
     assert torch.equal(clean["labels"], noisy["labels"])
     fed = noisy["decoder_input_ids"]
     assert bool((fed[:, 0] == BEGIN).all())
@@ -32,6 +32,17 @@ def test_training_feeds_wrong_pieces_but_asks_for_the_right_ones() -> None:
     real[:, 0] = False
     changed = (fed != right)[real].float().mean().item()
     assert changed == pytest.approx(NOISE, abs=0.02)
+
+
+def test_a_language_model_is_fed_wrong_pieces_in_the_target_only() -> None:
+    task = Task(kind="lm")
+    drawn = np.arange(1000, 3000)
+    clean, noisy = task.batch(drawn), task.lesson(drawn, np.random.default_rng(0))
+    assert torch.equal(clean["labels"], noisy["labels"])
+    target = clean["labels"] != IGNORED
+    changed = clean["input_ids"] != noisy["input_ids"]
+    assert not changed[~target].any()
+    assert changed[target].float().mean().item() == pytest.approx(NOISE, abs=0.02)
 
 
 def test_letters_are_spelled_out() -> None:
@@ -59,7 +70,7 @@ def test_an_encoder_sees_masks_where_it_is_asked() -> None:
     asked = every["labels"] != IGNORED
     assert bool((every["input_ids"][asked] == task.tokenizer.mask).all())
     assert task.tokenizer.decode(every["labels"][0][asked[0]]) == "dreihundertsiebenundvierzig"
-    some = task.batch(np.full(400, 347), np.random.default_rng(0))
+    some = task.lesson(np.full(400, 347), np.random.default_rng(0))
     shares = (some["labels"] != IGNORED).sum(1) / 5
     assert shares.mean().item() == pytest.approx(0.5, abs=0.05)
     assert shares.min() == 0.0

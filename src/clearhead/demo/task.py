@@ -8,7 +8,6 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from clearhead.config import Attention, FeedForward, Head, Layer, Positions, Stack, TransformerConfig
 from clearhead.demo import numbers
@@ -54,46 +53,47 @@ class Task:
         known = {p.text for n in numbers.SAMPLE for language in ("en", self.to) for p in pieces(n, language)}
         return piece_tokenizer([EQUALS, *sorted(known)], bos=True, mask=True)
 
-    def batch(self, drawn: NDArray[np.int64], rng: np.random.Generator | None = None) -> Batch:
-        """Model arguments and labels for these numbers.
-
-        With rng, for training: a share of what the decoder is fed is wrong, or of what the encoder reads is masked.
-        """
+    def batch(self, drawn: NDArray[np.int64]) -> Batch:
+        """Model arguments and labels for these numbers."""
         sources = [spell(int(n), "en") for n in drawn]
         targets = [spell(int(n), self.to) for n in drawn]
         if isinstance(self.tokenizer, Pair):
             labels = self.tokenizer(targets, target=True)
             labels = labels["input_ids"][:, 1:].masked_fill(labels["attention_mask"][:, 1:] == 0, IGNORED)
-            batch = {**self.tokenizer(sources), "labels": labels}
-            return (
-                batch
-                if rng is None
-                else {**batch, "decoder_input_ids": _noisy(labels, len(self.tokenizer.target), rng)}
-            )
-        if self.kind == "lm":
-            return self._continued(self.tokenizer, sources, targets)
-        return self._masked(self.tokenizer, sources, targets, rng)
-
-    def _continued(self, tokenizer: Tokenizer, sources: list[str], targets: list[str]) -> Batch:
-        """One text each; only the target and the end are to be predicted."""
-        begun = [tokenizer.encode(source + EQUALS) for source in sources]
-        whole = [[*tokenizer.encode(s + EQUALS + t), END] for s, t in zip(sources, targets, strict=True)]
+            return {**self.tokenizer(sources), "labels": labels}
+        begun = [self.tokenizer.encode(source + EQUALS) for source in sources]
+        whole = [[*self.tokenizer.encode(s + EQUALS + t), END] for s, t in zip(sources, targets, strict=True)]
         ids, mask = pad(whole, PAD)
-        asked = torch.arange(ids.shape[1]) >= torch.tensor([len(row) for row in begun])[:, None]
-        return {"input_ids": ids, "attention_mask": mask, "labels": ids.masked_fill(~asked | (mask == 0), IGNORED)}
+        asked = (torch.arange(ids.shape[1]) >= torch.tensor([len(row) for row in begun])[:, None]) & (mask == 1)
+        if self.kind == "encoder":
+            asked &= ids != END
+            assert self.tokenizer.mask is not None
+            labels, ids = ids, ids.masked_fill(asked, self.tokenizer.mask)
+        else:
+            labels = ids
+        return {"input_ids": ids, "attention_mask": mask, "labels": labels.masked_fill(~asked, IGNORED)}
 
-    def _masked(
-        self, tokenizer: Tokenizer, sources: list[str], targets: list[str], rng: np.random.Generator | None
-    ) -> Batch:
-        """One text each; a random share of the target (without rng: all of it) is hidden and to be predicted."""
-        batch = self._continued(tokenizer, sources, targets)
-        asked = (batch["labels"] != IGNORED) & (batch["input_ids"] != END)
-        if rng is not None:
-            share = rng.random((len(sources), 1))
-            asked &= torch.from_numpy(rng.random(tuple(asked.shape)) < share)
-        assert tokenizer.mask is not None
-        hidden = batch["input_ids"].masked_fill(asked, tokenizer.mask)
-        return {**batch, "input_ids": hidden, "labels": batch["labels"].masked_fill(~asked, IGNORED)}
+    def lesson(self, drawn: NDArray[np.int64], rng: np.random.Generator) -> Batch:
+        """A batch to train on: an encoder is shown some of the target, a decoder is fed some wrong pieces.
+
+        A decoder that cannot trust what it wrote reads the source. Otherwise "sieben" comes to be followed by what
+        followed it in training, and a number that ends in 7 is lost.
+        """
+        batch = self.batch(drawn)
+        labels = batch["labels"]
+        chance = torch.from_numpy(rng.random(tuple(labels.shape)))
+        if self.kind == "encoder":
+            shown = (labels != IGNORED) & (chance > torch.from_numpy(rng.random((len(labels), 1))))
+            seen = torch.where(shown, labels, batch["input_ids"])
+            return {**batch, "input_ids": seen, "labels": labels.masked_fill(shown, IGNORED)}
+        vocab = len(self.tokenizer.target if isinstance(self.tokenizer, Pair) else self.tokenizer)
+        other = torch.from_numpy(rng.integers(END + 1, vocab, tuple(labels.shape)))
+        if self.kind == "lm":
+            wrong = (labels != IGNORED) & (chance < NOISE)
+            return {**batch, "input_ids": torch.where(wrong, other, batch["input_ids"])}
+        chance[:, 0] = 1.0  # the beginning stays
+        fed = torch.where(chance < NOISE, other, shift_right(labels, BEGIN, PAD))
+        return {**batch, "decoder_input_ids": fed}
 
     def stream(self, seed: int) -> Iterator[Batch]:
         """Training batches without end: numbers drawn evenly, those of like length together."""
@@ -102,7 +102,7 @@ class Task:
         while True:
             drawn = rng.choice(pool, POOL)
             for chosen in length_buckets([len(spell(int(n), self.to)) for n in drawn], SIZE, rng):
-                yield self.batch(drawn[chosen], rng)
+                yield self.lesson(drawn[chosen], rng)
 
     def config(self, positions: Literal["sinusoidal", "none"] = "sinusoidal") -> TransformerConfig:
         """The model: width 64, four heads, two encoder layers and one decoder layer; three layers where there is one
@@ -132,14 +132,3 @@ class Task:
             bos=BEGIN,
             eos=END,
         )
-
-
-def _noisy(labels: Tensor, vocab: int, rng: np.random.Generator) -> Tensor:
-    """Labels shifted right, some replaced by random pieces: a decoder that cannot trust what it wrote reads the source.
-
-    Without this, "sieben" comes to be followed by what followed it in training, and a number that ends in 7 is lost.
-    """
-    fed = shift_right(labels, BEGIN, PAD)
-    wrong = torch.from_numpy(rng.random(tuple(fed.shape)) < NOISE)
-    wrong[:, 0] = False
-    return torch.where(wrong, torch.from_numpy(rng.integers(END + 1, vocab, tuple(fed.shape))), fed)
