@@ -19,7 +19,7 @@ from clearhead.train.optimizer import Rates
 
 
 def main() -> None:
-    """Train the demo with and without the factor, by AdamW alone and by Muon; print the share of unseen numbers right."""
+    """Train with and without the factor, by AdamW and by Muon; print the share of unseen numbers right."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, help="by default the demo's")

@@ -199,16 +199,24 @@ class TransformerConfig:
         """The inverse of `to_dict`. Raises ValueError for an unknown, missing or mistyped field."""
         plain = json.loads(json.dumps(plain))  # a copy that we may unfold
         for name in ("encoder", "decoder"):
-            if plain.get(name) is not None:
-                runs: list[dict[str, Any]] = plain[name]["layers"]
-                plain[name]["layers"] = [run["layer"] for run in runs for _ in range(run["times"])]
+            stack: Any = plain.get(name) if isinstance(plain, dict) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+            if isinstance(stack, dict) and isinstance(stack.get("layers"), list):
+                stack["layers"] = list(fields.unfolded(stack["layers"], f"config.{name}.layers", "layer"))
         return fields.build(cls, plain, "config")
+
+
+# Bounds that hold for a number wherever it stands.
+AT_LEAST = {
+    **dict.fromkeys(["dim", "vocab", "heads", "kv_heads", "head_dim", "window", "count", "length", "max_distance"], 1),
+    **dict.fromkeys(["offset", "token_types", "eps", "low", "slow"], 0),
+    "buckets": 2,
+}
+POSITIVE = {"embedding_scale", "softcap", "theta", "fraction", "factor", "attention_factor", "init_std"}
 
 
 def problems(config: TransformerConfig) -> Iterator[str]:
     """Every way in which the parts do not fit together, one sentence each: field, numbers, fix."""
-    if config.dim < 1:
-        yield f"dim is {config.dim}; it must be at least 1"
+    yield from fields.out_of_bounds(config, AT_LEAST, POSITIVE)
     if not config.stacks:
         yield "encoder and decoder are both None; a model needs at least one stack"
     if config.shared_embeddings and (config.encoder is None or config.decoder is None):
@@ -221,20 +229,15 @@ def problems(config: TransformerConfig) -> Iterator[str]:
     if not 0.0 <= config.dropout < 1.0:
         yield f"dropout is {config.dropout}; it must be in [0, 1)"
     vocab = (config.decoder or config.encoder or Stack(layers=(), vocab=1)).vocab
-    for name in ("pad", "bos", "start"):
-        value = getattr(config, name)
+    single = (("pad", config.pad), ("bos", config.bos), ("start", config.start))
+    for name, value in (*single, *(("eos", value) for value in config.eos_ids)):
         if value is not None and not 0 <= value < vocab:
             yield f"{name} is {value}, but the vocabulary has {vocab} tokens (0 to {vocab - 1})"
-    for value in config.eos_ids:
-        if not 0 <= value < vocab:
-            yield f"eos is {value}, but the vocabulary has {vocab} tokens (0 to {vocab - 1})"
     for name, stack in config.stacks.items():
         yield from _stack_problems(name, stack, config)
 
 
 def _stack_problems(name: str, stack: Stack, config: TransformerConfig) -> Iterator[str]:
-    if stack.vocab < 1:
-        yield f"{name}.vocab is {stack.vocab}; it must be at least 1"
     if not stack.layers:
         yield f"{name}.layers is empty; a stack needs at least one layer"
     if stack.positions is not None and stack.positions.kind == "learned" and stack.positions.count is None:
@@ -242,12 +245,17 @@ def _stack_problems(name: str, stack: Stack, config: TransformerConfig) -> Itera
     counts = {layer.self_attention.heads for layer in stack.layers}
     if stack.relative_bias is not None and len(counts) > 1:
         yield f"{name}.relative_bias is one table for the stack, but its layers have {sorted(counts)} heads"
+    if (bias := stack.relative_bias) is not None:
+        narrow = bias.buckets // (4 if bias.bidirectional else 2)  # buckets one step wide
+        if narrow < 1 or bias.max_distance <= narrow:
+            yield (
+                f"{name}.relative_bias.buckets is {bias.buckets} and max_distance {bias.max_distance}; "
+                f"use at least 4 buckets, and a distance above {max(narrow, 1)}"
+            )
     for i, layer in enumerate(stack.layers):
         place = f"{name}.layers[{i}]"
         if layer.parallel and layer.norm_place != "pre":
             yield f"{place}.parallel needs norm_place 'pre', not {layer.norm_place!r}"
-        if layer.feed_forward.dim < 1:
-            yield f"{place}.feed_forward.dim is {layer.feed_forward.dim}; it must be at least 1"
         if name == "decoder" and not layer.self_attention.causal:
             yield f"{place}.self_attention.causal is False; a decoder must not see the future (an encoder may)"
         expected = name == "decoder" and config.encoder is not None
@@ -260,20 +268,26 @@ def _stack_problems(name: str, stack: Stack, config: TransformerConfig) -> Itera
 
 
 def _attention_problems(place: str, a: Attention, dim: int) -> Iterator[str]:
-    if a.heads < 1 or a.groups < 1:
-        yield f"{place}: heads is {a.heads} and kv_heads is {a.groups}; both must be at least 1"
-    elif a.heads % a.groups:
+    if a.heads % a.groups:
         yield f"{place}: heads {a.heads} is not a multiple of kv_heads {a.groups}"
     elif a.head_dim is None and dim % a.heads:
         yield f"{place}: dim {dim} is not divisible by heads {a.heads}; change one of them or set head_dim"
-    elif a.rotary is not None and (turned := int(a.width(dim) * a.rotary.fraction)) % 2:
-        yield f"{place}: rotary turns pairs of numbers, but head_dim * fraction = {turned} is odd"
-    if a.window is not None and a.window < 1:
-        yield f"{place}.window is {a.window}; a query sees at least itself, so use 1 or more"
-    if a.softcap is not None and a.softcap <= 0:
-        yield f"{place}.softcap is {a.softcap}; it must be positive, or None for no cap"
+    elif a.rotary is not None:
+        yield from _rotary_problems(f"{place}.rotary", a.rotary, a.width(dim))
     if not set(a.bias) <= set("qkvo"):
         yield f"{place}.bias is {a.bias!r}; it may hold the letters q, k, v and o only"
+
+
+def _rotary_problems(place: str, rotary: Rotary, width: int) -> Iterator[str]:
+    if rotary.fraction > 1:
+        yield f"{place}.fraction is {rotary.fraction}; it is a share of head_dim, at most 1"
+    if (turned := int(width * rotary.fraction)) % 2 or not turned:
+        yield f"{place} turns pairs of numbers, but head_dim {width} * fraction {rotary.fraction} is {turned}"
+    scaling = rotary.scaling
+    if isinstance(scaling, Bands) and scaling.low >= scaling.high:
+        yield f"{place}.scaling.low is {scaling.low}; it must be below high, {scaling.high}"
+    if isinstance(scaling, Yarn) and scaling.slow >= scaling.fast:
+        yield f"{place}.scaling.slow is {scaling.slow}; it must be below fast, {scaling.fast}"
 
 
 def _cross_problems(place: str, a: Attention) -> Iterator[str]:

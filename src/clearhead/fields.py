@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import types
+from collections.abc import Iterator
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
@@ -22,12 +23,35 @@ def build(cls: type[T], plain: object, place: str) -> T:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"
             raise ValueError(f"{place}.{name} is not a field of {cls.__name__}{hint}")
-    for name, f in known.items():
-        needed = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-        if needed and name not in given:
+    for name in known:
+        if name in _needed(cls) and name not in given:
             raise ValueError(f"{place}.{name} is missing; {cls.__name__} needs it")
     hints = get_type_hints(cls)
     return cls(**{name: _value(hints[name], value, f"{place}.{name}") for name, value in given.items()})
+
+
+def unfolded(runs: list[Any], place: str, name: str) -> Iterator[Any]:
+    """Each `name` of [{"times": 6, name: {...}}, ...] as many times as it says; ValueError if it does not say so."""
+    for i, run in enumerate(runs):
+        if not isinstance(run, dict) or set(cast(Any, run)) != {"times", name} or not _is_a(run["times"], int):
+            raise ValueError(f'{place}[{i}] is {run!r}; expected {{"times": a whole number, "{name}": {{...}}}}')
+        yield from [run[name]] * run["times"]
+
+
+def out_of_bounds(form: Any, at_least: dict[str, int], positive: set[str], place: str = "") -> Iterator[str]:
+    """One sentence for each number below its bound, by the name of its field, in this dataclass and those inside."""
+    for f in dataclasses.fields(form):
+        value, here = getattr(form, f.name), f"{place}.{f.name}".removeprefix(".")
+        if isinstance(value, tuple):
+            for i, item in enumerate(cast(tuple[object, ...], value)):
+                if dataclasses.is_dataclass(item):
+                    yield from out_of_bounds(item, at_least, positive, f"{here}[{i}]")
+        elif dataclasses.is_dataclass(value):
+            yield from out_of_bounds(value, at_least, positive, here)
+        elif value is not None and f.name in at_least and not value >= at_least[f.name]:
+            yield f"{here} is {value}; it must be at least {at_least[f.name]}"
+        elif value is not None and f.name in positive and not value > 0:
+            yield f"{here} is {value}; it must be above 0"
 
 
 def _value(hint: Any, value: object, place: str) -> object:
@@ -38,7 +62,7 @@ def _value(hint: Any, value: object, place: str) -> object:
     if isinstance(value, dict):
         classes = [o for o in options if dataclasses.is_dataclass(o)]
         keys = set(cast(dict[str, object], value))
-        fitting = [c for c in classes if keys <= {f.name for f in dataclasses.fields(c)}]
+        fitting = [c for c in classes if _needed(c) <= keys <= {f.name for f in dataclasses.fields(c)}]
         if classes:
             return build(cast(Any, (fitting or classes)[0]), cast(object, value), place)
     for option in options:
@@ -50,6 +74,12 @@ def _value(hint: Any, value: object, place: str) -> object:
         if isinstance(option, type) and _is_a(value, option):
             return float(value) if isinstance(value, int) and option is float else value
     raise ValueError(f"{place} is {value!r}; expected {_readable(options)}")
+
+
+def _needed(cls: Any) -> set[str]:
+    """Fields without a default."""
+    missing = dataclasses.MISSING
+    return {f.name for f in dataclasses.fields(cls) if f.default is missing and f.default_factory is missing}
 
 
 def _is_a(value: object, kind: type) -> bool:

@@ -1,7 +1,6 @@
 """Compiled = eager, in one graph, for the three kinds of model and in three types."""
 
 import shutil
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,13 +16,8 @@ LIMITS = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
 
 
 @pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+def _fresh() -> None:
     torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-    torch.set_num_threads(before)
 
 
 def compiled(model: Any, backend: str = "eager") -> Any:

@@ -156,10 +156,14 @@ def test_visible_settles_its_mask_once_unless_it_is_too_large() -> None:
 
 def test_documents_in_a_packed_row_do_not_see_each_other() -> None:
     at, ids = torch.tensor([[0, 1, 2, 0, 1]]), torch.tensor([[0, 0, 0, 1, 1]])
-    seen = Visible(at, at, causal=True, q_documents=ids, k_documents=ids).rows()
+    rule = Visible(at, at, causal=True, q_documents=ids, k_documents=ids)
+    seen = rule.rows()
     expected = torch.block_diag(torch.ones(3, 3).tril(), torch.ones(2, 2).tril()).bool()
     assert seen is not None
     assert torch.equal(seen[0, 0], expected)
+    part = rule.rows(slice(1, 4))
+    assert part is not None
+    assert torch.equal(part[0, 0], expected[1:4])
 
 
 def test_masks_combine_with_and() -> None:

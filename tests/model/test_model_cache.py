@@ -1,11 +1,14 @@
 """Cached = uncached, token by token and in chunks, for every decoder."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
 from clearhead.model.cache import Cache
 from clearhead.model.transformer import Transformer
+from clearhead.tap import Tap
 from model.tiny import DECODERS, TRANSLATORS, build, close, text
 
 CHUNKS = {"token by token": [1] * 12, "3 then 2": [3, 2, 3, 4], "long then single": [9, 1, 1, 1], "at once": [12]}
@@ -169,19 +172,31 @@ def test_positions_go_on_from_those_that_were_given() -> None:
     close(model(ids[:, 4:], cache=cache).logits, expected[:, 4:])
 
 
+class Trip(Tap):
+    """Stumbles in the second layer of the decoder."""
+
+    def __init__(self, place: str = ""):
+        self.place = place
+
+    def at(self, name: str) -> Tap:
+        if (self.place, name) == ("decoder", "1"):
+            raise RuntimeError("stumbled")
+        return Trip(name)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first call", "second call"])
+@pytest.mark.parametrize("kind", DECODERS | TRANSLATORS)
 @torch.no_grad()
-def test_a_call_that_raises_leaves_the_cache_as_it_was() -> None:
-    from clearhead.tap import Tap
+def test_a_call_that_raises_leaves_the_cache_as_it_was(kind: str, first: bool) -> None:
+    model, ids, source = build((DECODERS | TRANSLATORS)[kind]()), text(2, 6), text(2, 4, vocab=31)
+    cache, mask = Cache(), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
 
-    class Trip(Tap):
-        def at(self, name: str) -> Tap:
-            if name == "1":
-                raise RuntimeError("stumbled")
-            return self
+    def run(piece: Tensor, **rest: Any) -> Tensor:
+        return model(source, mask, piece, **rest).logits if kind in TRANSLATORS else model(piece, **rest).logits
 
-    model, ids = build(DECODERS["rotary_decoder"]()), text(1, 6)
-    cache = Cache()
-    model(ids[:, :4], cache=cache)
+    if not first:
+        run(ids[:, :4], cache=cache)
     with pytest.raises(RuntimeError, match="stumbled"):
-        model(ids[:, 4:], cache=cache, tap=Trip())
-    close(model(ids[:, 4:], cache=cache).logits, model(ids).logits[:, 4:])
+        run(ids if first else ids[:, 4:], cache=cache, tap=Trip())
+    got = run(ids if first else ids[:, 4:], cache=cache)
+    close(got, run(ids)[:, -got.shape[1] :])

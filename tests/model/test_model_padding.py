@@ -49,12 +49,13 @@ def test_padding_of_source_and_target_changes_nothing(kind: str, side: str) -> N
         close(got[i, fed_mask[i] == 1], model(source[None], None, target[None]).logits[0])
 
 
+@pytest.mark.parametrize("lengths", [LENGTHS, [1, 1, 3, 1]], ids=str)
 @pytest.mark.parametrize("kind", DECODERS | ENCODERS)
-def test_packed_documents_equal_each_alone(kind: str) -> None:
+def test_packed_documents_equal_each_alone(kind: str, lengths: list[int]) -> None:
     model = build(ALL[kind]())
-    samples = [text(1, n, seed=n)[0] for n in LENGTHS]
-    row, at = torch.cat(samples)[None], torch.cat([torch.arange(n) for n in LENGTHS])[None]
-    got = states(model, row, positions=at)[0].split(LENGTHS)
+    samples = [text(1, n, seed=n)[0] for n in lengths]
+    row, at = torch.cat(samples)[None], torch.cat([torch.arange(n) for n in lengths])[None]
+    got = states(model, row, positions=at)[0].split(lengths)
     for part, sample in zip(got, samples, strict=True):
         close(part, states(model, sample[None])[0])
 

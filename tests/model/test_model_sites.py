@@ -1,5 +1,6 @@
 """Every address is met, in the order that `sites` says; what a tap changes there changes the logits."""
 
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -172,3 +173,14 @@ def test_the_models_own_tap_is_heard_unless_another_is_given() -> None:
     before = encoder.encode(ids)
     encoder.tap = Notes(changed="encoder.embed")
     assert not torch.equal(encoder.encode(ids), before)
+
+
+def test_num_04_the_embedding_scale_is_rounded_to_the_type_of_the_weights() -> None:
+    config = ALL["window_decoder"]()
+    config = replace(config, decoder=replace(config.decoder, embedding_scale=3072**0.5))
+    # In bfloat16 11 * 55.5 = 610.5 rounds to 612, and 11 * 55.4256 = 609.7 would round to 608.
+    for dtype, expected in ((torch.bfloat16, 612.0), (torch.float64, 11 * 3072**0.5)):
+        model, notes = build(config, dtype), Notes()
+        model.decoder.embedding.weight.data.fill_(11.0)
+        model(text(1, 3), tap=notes)
+        assert notes.seen["decoder.embed"][0, 0, 0].item() == pytest.approx(expected, rel=1e-15)

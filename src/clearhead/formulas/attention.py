@@ -34,7 +34,8 @@ class Scoring:
         if self.softcap is not None:
             scores = self.softcap * torch.tanh(scores / self.softcap)
         if self.bias is not None:
-            scores = scores + (self.bias if self.bias.shape[-2] == 1 else self.bias[..., rows, :])
+            bias = self.bias if self.bias.shape[-2] == 1 else self.bias[..., rows, :]
+            scores = scores + bias.to(scores.dtype)
         seen = self.visible.rows(rows)
         return scores if seen is None else scores.masked_fill(~seen, -torch.inf)
 
@@ -45,15 +46,13 @@ class Scoring:
 
 
 def softmax(scores: Float[Tensor, "*B Q K"], complete: bool = False) -> Float[Tensor, "*B Q K"]:
-    """Softmax over the keys, in float32 or wider. A row of nothing but -inf gives zeros, and zero gradients.
-
-    `complete` promises that no such row exists and saves the look.
+    """Softmax over the keys; the kernel sums in float32 or wider. A row of nothing but -inf gives zeros, also as
+    gradients. `complete` promises that no such row exists and saves the look.
     """
-    wide = torch.promote_types(scores.dtype, torch.float32)
     if complete:
-        return scores.softmax(-1, dtype=wide).to(scores.dtype)
+        return scores.softmax(-1)
     blind = (scores == -torch.inf).all(-1, keepdim=True)  # [B H Q 1] rows that see nothing
-    return scores.masked_fill(blind, 0.0).softmax(-1, dtype=wide).masked_fill(blind, 0.0).to(scores.dtype)
+    return scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
 
 
 def by_group(left: Tensor, right: Tensor) -> Tensor:
@@ -63,23 +62,24 @@ def by_group(left: Tensor, right: Tensor) -> Tensor:
                   \\ | /       \\ | /
     right heads     0           1
     """
-    batch, heads, rows, _ = left.shape
+    batch, heads, rows, inner = left.shape
     groups = right.shape[1]
     if groups == heads:
         return left @ right
-    return (left.reshape(batch, groups, rows * (heads // groups), -1) @ right).view(batch, heads, rows, -1)
+    stacked = left.reshape(batch, groups, rows * (heads // groups), inner)  # [B G H/G*M N]
+    return (stacked @ right).view(batch, heads, rows, right.shape[-1])
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, scoring: Scoring, dropout: float = 0.0, tap: Tap = SILENT) -> Tensor:
     """weights @ v, [B H Q E], without checks. Here the way is chosen.
 
     In the open if somebody will change scores or weights; row by row where the fused kernel has no form for it (a soft
-    cap, a mask too large to write down); else fused, which never writes the weights down.
+    cap, a mask too large to write down) or is the slower one; else fused, which never writes the weights down.
     """
     tap.product(q, k, scoring)
     if tap.opens():
         out = _open(q, k, v, scoring, dropout, tap)
-    elif scoring.softcap is not None or _too_large(scoring.visible):
+    elif scoring.softcap is not None or _too_large(scoring.visible) or _fused_is_slower(q, k):
         out = _blocks(q, k, v, scoring, dropout)
     else:
         out = _fused(q, k, v, scoring, dropout)
@@ -96,7 +96,7 @@ def _open(q: Tensor, k: Tensor, v: Tensor, scoring: Scoring, dropout: float, tap
 def _blocks(q: Tensor, k: Tensor, v: Tensor, scoring: Scoring, dropout: float) -> Tensor:
     """The same lines on a few query rows at a time: memory O(n). Training recomputes each block's weights."""
     batch, heads, queries, _ = q.shape
-    step = max(1, BLOCK // (batch * heads * k.shape[2]))
+    step = max(1, BLOCK // max(1, batch * heads * k.shape[2]))
 
     def block(rows: slice) -> Tensor:
         return by_group(F.dropout(scoring.weights(q, k, rows), dropout), v)
@@ -123,6 +123,16 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, scoring: Scoring, dropout: float) ->
 def _too_large(visible: Visible) -> bool:
     """Whether the kernel would need a mask of more than BLOCK entries."""
     return not visible.triangle and visible.entries > BLOCK
+
+
+def _fused_is_slower(q: Tensor, k: Tensor) -> bool:
+    """Whether to write the weights down to save time: training in bf16 on a CPU, at short lengths.
+
+    Measured, fused time / open time, forward and backward: 6 at 32 keys, 3 at 128, 1.8 at 256, 1.4 at 512, 0.9 at 1024
+    (docs/numbers/attention.md). Without gradients the two are as fast, and the fused kernel rounds less.
+    """
+    short = k.shape[2] <= 512 and q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2] <= BLOCK
+    return short and q.requires_grad and q.dtype is torch.bfloat16 and q.device.type == "cpu"
 
 
 def attention(
@@ -196,12 +206,14 @@ def _scoring(
         )
     if q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
         raise ValueError(f"q is {list(q.shape)} and k is {list(k.shape)}; batch and width (first, last) must be equal")
-    if q.shape[1] % k.shape[1]:
+    if k.shape[1] < 1 or q.shape[1] % k.shape[1]:
         raise ValueError(f"q has {q.shape[1]} heads and k has {k.shape[1]}; the first must be a multiple of the second")
     if window is not None and window < 1:
         raise ValueError(f"window is {window}; a query sees at least itself, so use 1 or more")
     if softcap is not None and softcap <= 0:
         raise ValueError(f"softcap is {softcap}; it must be positive, or None for no cap")
+    if bias is not None and not bias.is_floating_point():
+        raise ValueError(f"bias is {bias.dtype}; it is added to the scores: who may attend goes to `mask=`")
     whole = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     mask = None if mask is None else _fitting("mask", check_mask(mask), whole)
     bias = None if bias is None else _fitting("bias", bias, whole)
@@ -212,9 +224,11 @@ def _scoring(
     else:
         own = torch.arange(keys, device=q.device) if k_positions is None else k_positions
         theirs = own[..., keys - queries :] if q_positions is None else q_positions
-        for name, given, count in (("q_positions", theirs, queries), ("k_positions", own, keys)):
-            if given.shape[-1] != count:
-                raise ValueError(f"{name} is {list(given.shape)}, but there are {count} tokens; give one position each")
+        for name, given, count in (("k_positions", own, keys), ("q_positions", theirs, queries)):
+            if given.shape not in ((count,), (q.shape[0], count)):
+                raise ValueError(
+                    f"{name} is {list(given.shape)}; expected one for each token, [{count}] or [{q.shape[0]}, {count}]"
+                )
         visible = Visible(theirs, own, causal, window, mask)
     return Scoring(visible, scale, softcap, bias)
 

@@ -13,14 +13,14 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 
-def causal_mask(q_positions: Int[Tensor, "*B Q"], k_positions: Int[Tensor, "*B K"]) -> Bool[Tensor, "*B Q K"]:
+def causal_mask(q_positions: Int[Tensor, "*#B Q"], k_positions: Int[Tensor, "*#B K"]) -> Bool[Tensor, "*#B Q K"]:
     """A query sees the keys at positions up to its own."""
     return k_positions.unsqueeze(-2) <= q_positions.unsqueeze(-1)
 
 
 def window_mask(
-    q_positions: Int[Tensor, "*B Q"], k_positions: Int[Tensor, "*B K"], window: int
-) -> Bool[Tensor, "*B Q K"]:
+    q_positions: Int[Tensor, "*#B Q"], k_positions: Int[Tensor, "*#B K"], window: int
+) -> Bool[Tensor, "*#B Q K"]:
     """A query sees the keys less than `window` positions away, itself included, on both sides."""
     return (k_positions.unsqueeze(-2) - q_positions.unsqueeze(-1)).abs() < window
 
@@ -110,6 +110,7 @@ class Visible:
     q_documents: Tensor | None = None  # [B Q] in a packed row, a token sees its own document only
     k_documents: Tensor | None = None  # [B K]
     aligned: bool = False  # the queries are exactly the last Q of K consecutive positions
+    seeing: bool = False  # a look at the mask found some key for every query
 
     @classmethod
     def last(
@@ -135,8 +136,9 @@ class Visible:
 
     @property
     def complete(self) -> bool:
-        """Whether every query certainly sees some key (itself, at least)."""
-        return self.mask is None and self.aligned and self.q_positions.shape[-1] <= self.k_positions.shape[-1]
+        """Whether every query certainly sees some key."""
+        itself = self.mask is None and self.aligned and self.q_positions.shape[-1] <= self.k_positions.shape[-1]
+        return itself or self.seeing
 
     @property
     def _later(self) -> bool:
@@ -146,7 +148,8 @@ class Visible:
     @property
     def _narrow(self) -> bool:
         """Whether the window can hide anything."""
-        return self.window is not None and not (self.aligned and self.window >= self.k_positions.shape[-1])
+        farthest = max(self.q_positions.shape[-1], self.k_positions.shape[-1]) - 1
+        return self.window is not None and not (self.aligned and self.window > farthest)
 
     def rows(self, rows: slice = slice(None)) -> Tensor | None:
         """[B H rows K] (or what broadcasts to it) for these queries; None: every key is visible."""
@@ -177,7 +180,13 @@ class Visible:
         return batch * heads * self.q_positions.shape[-1] * self.k_positions.shape[-1]
 
     def settled(self, limit: int) -> "Visible":
-        """The same with its mask worked out once, for many layers to share, if it has at most `limit` entries."""
+        """The same with its mask worked out once, for many layers to share, if it has at most `limit` entries.
+
+        On a CPU, outside a compiler, it is also looked at once whether every query sees some key.
+        """
         if self.triangle or self.entries > limit:
             return self
-        return Visible(self.q_positions, self.k_positions, mask=self.rows())
+        mask = self.rows()
+        look = mask is not None and mask.device.type == "cpu" and not torch.compiler.is_compiling()
+        seeing = mask is None or (look and bool(mask.any(-1).all()))
+        return Visible(self.q_positions, self.k_positions, mask=mask, seeing=seeing)

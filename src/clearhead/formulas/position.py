@@ -12,13 +12,16 @@ from torch import Tensor
 
 
 def sinusoidal_positions(
-    positions: Int[Tensor, "*T"], dim: int, kind: Literal["interleaved", "halves", "halves_inclusive"] = "interleaved"
+    positions: Int[Tensor, "*T"],
+    dim: int,
+    kind: Literal["interleaved", "halves", "halves_inclusive"] = "interleaved",
+    dtype: torch.dtype | None = None,
 ) -> Float[Tensor, "*T {dim}"]:
     """Sines and cosines of position times rate (Vaswani et al. 2017, section 3.5). Any width, odd ones too.
 
     interleaved: sine on even, cosine on odd columns, rate 10000^(-2i/dim), as in the paper. halves: all sines, then
     all cosines, the same rates. halves_inclusive: halves whose rates end exactly at 1/10000 (tensor2tensor's table);
-    an odd last column is 0.
+    an odd last column is 0. dtype: torch's default one if None; computed in float64.
     """
     wide = torch.float32 if positions.device.type == "mps" else torch.float64
     half = dim // 2 if kind == "halves_inclusive" else (dim + 1) // 2
@@ -31,7 +34,7 @@ def sinusoidal_positions(
     else:
         table = torch.cat([sine, cosine[..., : dim - half]], dim=-1)
         table = torch.nn.functional.pad(table, (0, dim - table.shape[-1]))
-    return table.to(torch.get_default_dtype())
+    return table.to(torch.get_default_dtype() if dtype is None else dtype)
 
 
 def rotary_rates(dim: int, theta: float = 10000.0, device: torch.device | None = None) -> Float[Tensor, "R"]:
@@ -100,12 +103,12 @@ def rotate(
 
 
 def relative_buckets(
-    q_positions: Int[Tensor, "*B Q"],
-    k_positions: Int[Tensor, "*B K"],
+    q_positions: Int[Tensor, "*#B Q"],
+    k_positions: Int[Tensor, "*#B K"],
     buckets: int = 32,
     max_distance: int = 128,
     bidirectional: bool = True,
-) -> Int[Tensor, "*B Q K"]:
+) -> Int[Tensor, "*#B Q K"]:
     """Which bucket of distance each pair falls into (T5): half are one step wide, then they grow like a logarithm.
 
     bidirectional: the second half of the buckets is for keys after the query; otherwise such keys share bucket 0.

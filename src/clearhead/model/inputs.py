@@ -60,7 +60,7 @@ def check(text: Text, stack: config.Stack, cache: Cache | None = None) -> None:
         _check_positions(text.positions, text.mask, cache)
     if text.mask is not None:
         padding_mask(text.mask)
-    _check_length(text, stack, past)
+    _check_length(text, stack, cache)
     if cache is not None and cache.ids is not None and text.positions is None:
         _check_new(name, ids, cache.ids)
 
@@ -77,18 +77,20 @@ def check_ids(name: str, ids: Tensor, count: int) -> None:
         )
 
 
-def check_use(model: config.TransformerConfig, **given: object) -> None:
+def check_use(
+    model: config.TransformerConfig, target: Text, encoded: Tensor | None, cache: Cache | None, labels: Tensor | None
+) -> None:
     """ValueError for an argument that a model of this kind would not look at."""
     one_stack = "this model has one stack only"
-    needs: dict[str, tuple[bool, str]] = {
-        "decoder_input_ids": (len(model.stacks) == 2, one_stack),
-        "decoder_attention_mask": (len(model.stacks) == 2, one_stack),
-        "encoder_hidden": (model.encoder is not None, "config.encoder is None"),
-        "cache": (model.decoder is not None, "config.decoder is None"),
-        "labels": (model.head is not None, "config.head is None"),
-    }
-    for name, value in given.items():
-        useful, reason = needs[name]
+    both = len(model.stacks) == 2
+    uses: list[tuple[str, object, bool, str]] = [
+        ("decoder_input_ids", target.given, both, one_stack),
+        ("decoder_attention_mask", target.mask, both, one_stack),
+        ("encoder_hidden", encoded, both, one_stack),
+        ("cache", cache, model.decoder is not None, "config.decoder is None"),
+        ("labels", labels, model.head is not None, "config.head is None"),
+    ]
+    for name, value, useful, reason in uses:
         if value is not None and not useful:
             raise ValueError(f"{name} is given, but {reason}, so nothing would read it; leave it out")
 
@@ -128,23 +130,24 @@ def _check_positions(positions: Tensor, mask: Tensor | None, cache: Cache | None
         )
 
 
-def _check_length(text: Text, stack: config.Stack, past: int) -> None:
+def _check_length(text: Text, stack: config.Stack, cache: Cache | None) -> None:
     limit = None if stack.positions is None else stack.positions.count
     if limit is None:
         return
     if text.positions is not None:
         needed = int(text.positions.max()) + 1
-    elif text.mask is not None and text.mask.shape[1] == past + text.ids.shape[1]:
-        needed = int((text.mask != 0).sum(dim=1).max())
     else:
-        needed = past + text.ids.shape[1]
+        new = torch.ones_like(text.ids) if text.mask is None else text.mask[:, -text.ids.shape[1] :] != 0
+        past = 0 if cache is None else cache.length
+        first = past if cache is None or cache.positions is None else cache.positions.amax(dim=1) + 1
+        needed = int((first + new.sum(dim=1)).max())
     if needed > limit:
         raise ValueError(f"the text has {needed} tokens, but the position table has {limit} rows; shorten the text")
 
 
 def _check_new(name: str, ids: Tensor, cached: Tensor) -> None:
     past = cached.shape[1]
-    if ids.shape[1] > past and torch.equal(ids[:, :past], cached):
+    if ids.shape[1] > past > 1 and torch.equal(ids[:, :past], cached):
         raise ValueError(
             f"{name} begins with the {past} tokens that the cache already holds; pass only the new ones, "
             "or `positions` if you mean to repeat them"

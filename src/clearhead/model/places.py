@@ -29,7 +29,7 @@ class Places(NamedTuple):
     def across(self, keep: Tensor | None, keys: int) -> Visible:
         """Cross-attention: every new token sees every token of the other text that is not padding."""
         k = torch.arange(keys, device=self.q.device)
-        return Visible(self.q, k, mask=None if keep is None else keep[:, None, None, :], aligned=self.aligned)
+        return Visible(self.q, k, mask=None if keep is None else keep[:, None, None, :]).settled(BLOCK)
 
 
 def places(text: Text, cache: Cache | None) -> Places:

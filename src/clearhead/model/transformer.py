@@ -73,30 +73,14 @@ class Transformer(nn.Module):
 
         Raises ValueError naming the argument, the numbers and the fix, before any compute.
         """
-        check_use(
-            self.config,
-            decoder_input_ids=decoder_input_ids,
-            decoder_attention_mask=decoder_attention_mask,
-            encoder_hidden=encoder_hidden,
-            cache=cache,
-            labels=labels,
-        )
         tap = self.tap if tap is None else tap
-        both = self.encoder is not None and self.decoder is not None
-        source = Text("input_ids", input_ids, attention_mask, None if both else positions, token_type_ids)
-        target = source
-        if both:
-            fed = self._fed(decoder_input_ids, labels)
-            target = Text("decoder_input_ids", fed, decoder_attention_mask, positions)
-        if self.encoder is not None and encoder_hidden is None:
-            check(source, self.encoder.form)
-        if self.decoder is not None:
-            check(target, self.decoder.form, cache)
-        if both:
-            check_memory(encoder_hidden, source, target, self.config.dim)
-        if labels is not None:
-            check_labels(labels, target.ids, self.last.form.vocab)
-
+        source, target = self._texts(
+            Text("input_ids", input_ids, attention_mask, positions, token_type_ids),
+            Text("decoder_input_ids", decoder_input_ids, decoder_attention_mask, positions),
+            labels,
+            encoder_hidden,
+            cache,
+        )
         encoded = encoder_hidden
         if self.encoder is not None and encoded is None:
             encoded = self.encoder(source, tap=tap.at("encoder"))
@@ -106,6 +90,25 @@ class Transformer(nn.Module):
         assert hidden is not None
         logits = None if self.head is None else tap("logits", self.head(hidden, self.last.embedding.weight))
         return Output(logits, self._loss(logits, labels), hidden, encoded, cache)
+
+    def _texts(
+        self, source: Text, target: Text, labels: Tensor | None, encoder_hidden: Tensor | None, cache: Cache | None
+    ) -> tuple[Text, Text]:
+        """What the encoder and the decoder read (the same where there is one stack), checked with all that goes along."""
+        check_use(self.config, target, encoder_hidden, cache, labels)
+        if self.encoder is None or self.decoder is None:
+            target = source
+        else:
+            source, target = source._replace(positions=None), target._replace(given=self._fed(target.given, labels))
+        if self.encoder is not None and encoder_hidden is None:
+            check(source, self.encoder.form)
+        if self.decoder is not None:
+            check(target, self.decoder.form, cache)
+        if self.encoder is not None and self.decoder is not None:
+            check_memory(encoder_hidden, source, target, self.config.dim)
+        if labels is not None:
+            check_labels(labels, target.ids, self.last.form.vocab)
+        return source, target
 
     def encode(self, input_ids: Tensor, attention_mask: Tensor | None = None, tap: Tap | None = None) -> Tensor:
         """The encoder's states [B, K, D], for reuse as `encoder_hidden`."""
@@ -145,7 +148,9 @@ class Transformer(nn.Module):
 def shift_right(labels: Tensor, start: int, pad: int) -> Tensor:
     """What the decoder is fed so that position t predicts labels[:, t]: start, then labels without the last.
 
-    labels [B, T]; -100 becomes pad.
+    labels [B, T]; -100 becomes pad. Raises ValueError if there is no such batch.
     """
+    if labels.dim() != 2:
+        raise ValueError(f"labels is {list(labels.shape)}; expected [batch, tokens]; one text: labels[None]")
     shifted = torch.cat([torch.full_like(labels[:, :1], start), labels[:, :-1]], dim=1)
     return shifted.masked_fill(shifted == -100, pad)
