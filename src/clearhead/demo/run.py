@@ -19,7 +19,7 @@ from clearhead.train.optimizer import Rates
 from clearhead.train.progress import Progress
 from clearhead.train.schedule import cosine
 
-STEPS = {"pieces": 400, "letters": 850}
+STEPS = {("pieces", "de"): 400, ("pieces", "fr"): 600, ("letters", "de"): 850, ("letters", "fr"): 850}
 TESTED = 2000  # numbers per test set
 
 
@@ -37,7 +37,7 @@ class Plan:
         """Muon with strong weight decay learns quickest, and half of the cross-attention heads left out at each step
         make each of them find the right word alone.
         """
-        steps = STEPS[self.task.units] if self.steps is None else self.steps
+        steps = STEPS[self.task.units, self.task.to] if self.steps is None else self.steps
         rates = Rates(adamw=2e-3, muon=0.02, decay=0.3)
         return Recipe(steps=steps, rates=rates, schedule=cosine(steps // 10, steps), tap=DropHeads(0.5, "cross"))
 

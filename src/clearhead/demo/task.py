@@ -23,7 +23,7 @@ Kind = Literal["translation", "lm", "encoder"]
 Units = Literal["pieces", "letters"]
 EQUALS = " = "  # between source and target where one model reads both as one text
 PAD, BEGIN, END = 0, 1, 2  # as in every tokenizer that text/build.py makes
-NOISE = 0.3  # of the target tokens that a decoder is fed in training
+NOISE: dict[Units, float] = {"pieces": 0.3, "letters": 0.1}  # share of wrong tokens that a decoder is fed in training
 POOL, SIZE = 512, 64  # numbers drawn at a time, and cut by length into batches of this size
 
 
@@ -88,11 +88,12 @@ class Task:
             return {**batch, "input_ids": seen, "labels": labels.masked_fill(shown, IGNORED)}
         vocab = len(self.tokenizer.target if isinstance(self.tokenizer, Pair) else self.tokenizer)
         other = torch.from_numpy(rng.integers(END + 1, vocab, tuple(labels.shape)))
+        noise = NOISE[self.units]
         if self.kind == "lm":
-            wrong = (labels != IGNORED) & (chance < NOISE)
+            wrong = (labels != IGNORED) & (chance < noise)
             return {**batch, "input_ids": torch.where(wrong, other, batch["input_ids"])}
         chance[:, 0] = 1.0  # the beginning stays
-        fed = torch.where(chance < NOISE, other, shift_right(labels, BEGIN, PAD))
+        fed = torch.where(chance < noise, other, shift_right(labels, BEGIN, PAD))
         return {**batch, "decoder_input_ids": fed}
 
     def stream(self, seed: int) -> Iterator[Batch]:

@@ -42,7 +42,9 @@ def count(module: nn.Module) -> int:
 def _stack(name: str, form: config.Stack, module: nn.Module) -> list[str]:
     layers = module.get_submodule("layers")
     rest = count(module) - count(layers)
-    lines = [_line(name, f"{len(form.layers)} layers, vocabulary {form.vocab:,}", count(module))]
+    lines = [
+        _line(name, f"{len(form.layers)} layer{'s' * (len(form.layers) > 1)}, vocabulary {form.vocab:,}", count(module))
+    ]
     tables = _said(form, leave=("layers", "vocab"))
     lines.append(_line("  embedding, positions, norms", tables, rest))
     first = 0

@@ -94,7 +94,7 @@ class Transformer(nn.Module):
     def _texts(
         self, source: Text, target: Text, labels: Tensor | None, encoder_hidden: Tensor | None, cache: Cache | None
     ) -> tuple[Text, Text]:
-        """What the encoder and the decoder read (the same where there is one stack), checked with all that goes along."""
+        """What the encoder and the decoder read (the same where there is one stack), checked with what goes along."""
         check_use(self.config, target, encoder_hidden, cache, labels)
         if self.encoder is None or self.decoder is None:
             target = source
