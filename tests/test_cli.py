@@ -18,7 +18,7 @@ from clearhead.model.transformer import Transformer
 from clearhead.text.build import word_tokenizer
 from clearhead.text.pair import Pair
 
-VERBS = ["lesson", "demo", "translate", "complete", "describe"]
+VERBS = ["lesson", "check", "exercise", "demo", "translate", "complete", "describe"]
 
 
 class Said(NamedTuple):
@@ -158,6 +158,34 @@ def test_a_mistake_is_one_sentence_and_status_2(
     assert sentence in failed.stderr
     assert "Traceback" not in failed.stderr
     assert len(failed.stderr.strip().split("\n")) == 1
+
+
+RIGHT = """import torch
+def attention(Q, K, V):
+    return torch.softmax(Q @ K.transpose(-1, -2) / Q.shape[-1] ** 0.5, dim=-1) @ V
+"""
+
+
+def test_check_says_right_names_a_mistake_and_says_what_cannot_run(call: Callable[..., Said], tmp_path: Path) -> None:
+    (tmp_path / "right.py").write_text(RIGHT)
+    (tmp_path / "wrong.py").write_text(RIGHT.replace("dim=-1", "dim=-2"))
+    (tmp_path / "broken.py").write_text("def attention(Q, K, V:\n")
+    right, wrong, broken = (call("check", tmp_path / f"{name}.py", "--json") for name in ("right", "wrong", "broken"))
+    assert (right.returncode, wrong.returncode, broken.returncode) == (0, 1, 2)
+    assert json.loads(right.stdout)["passed"] is True
+    assert json.loads(wrong.stdout)["mistakes"][0] == "softmax-dim-query"
+    assert "line 1" in json.loads(broken.stdout)["error"]
+    assert "softmax-dim-query" in call("check", tmp_path / "wrong.py").stdout
+
+
+def test_exercise_writes_a_stub_once(call: Callable[..., Said], tmp_path: Path) -> None:
+    first = call("exercise", "sdpa", "--folder", tmp_path)
+    assert first.returncode == 0
+    (stub,) = tmp_path.glob("*.py")
+    assert str(stub) in first.stdout
+    again = call("exercise", "sdpa", "--folder", tmp_path)
+    assert again.returncode == 2
+    assert stub.name in again.stderr
 
 
 def test_a_half_written_folder_is_named(folder: Path, tmp_path: Path, call: Callable[..., Said]) -> None:

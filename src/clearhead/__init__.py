@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from clearhead.checker.live import check as check
     from clearhead.config import TransformerConfig as TransformerConfig
     from clearhead.families.load import load as load
     from clearhead.families.load import save as save
@@ -30,6 +31,7 @@ _HOMES = {
     "TransformerConfig": "clearhead.config",
     "attention": "clearhead.formulas.attention",
     "attention_weights": "clearhead.formulas.attention",
+    "check": "clearhead.checker.live",
     "complete": "clearhead.generation.text",
     "describe": "clearhead.model.describe",
     "generate": "clearhead.generation.generate",

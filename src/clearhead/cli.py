@@ -53,6 +53,46 @@ def lesson(
 
 
 @app.command()
+def check(
+    files: Annotated[list[str], typer.Argument(help="Python files, or a folder of them.")],
+    task: Annotated[str | None, typer.Option(help="sdpa, multi_head_attention, cross_attention, ...")] = None,
+    call: Annotated[str | None, typer.Option(help='How to call it, such as "attend(Q, K, V, mask)".')] = None,
+    mask: Annotated[str | None, typer.Option(help="keep, hide, add, none or lengths.")] = None,
+    returns: Annotated[str | None, typer.Option(help="out, or out,weights, or weights,out.")] = None,
+    lib: Annotated[str | None, typer.Option(help="torch or numpy.")] = None,
+    make: Annotated[str | None, typer.Option(help="kv_cache: the start state, of B, H, maxlen, dk.")] = None,
+    step: Annotated[str | None, typer.Option(help="kv_cache: one step over q, k, v, state.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Check every task that a file attempts.")] = False,
+    seconds: Annotated[float, typer.Option(help="Time for one task.", min=0.1)] = 10.0,
+    as_json: Json = False,
+) -> None:
+    """Run your own attention code and name its mistake: exit status 0 = right, 1 = a mistake, 2 = could not run.
+
+    Example: clearhead check my_attention.py
+    """
+    from clearhead.checker import Flags, run
+
+    text, document, status = run(files, Flags(task, call, mask, returns, lib, make, step), every, seconds)
+    print(document if as_json else text)
+    raise typer.Exit(status)
+
+
+@app.command()
+def exercise(
+    task: Annotated[str, typer.Argument(help="sdpa, multi_head_attention, causal_mask, ...")] = "sdpa",
+    folder: Annotated[str, typer.Option(help="Where to write it.")] = ".",
+) -> None:
+    """Write a file to fill in: a function's contract without its body, for `clearhead check`.
+
+    Example: clearhead exercise sdpa
+    """
+    from clearhead.checker.exercise import write
+
+    written = write(task, folder)
+    print(f"{written} is yours to fill in; then: clearhead check {written}")
+
+
+@app.command()
 def demo(
     kind: Annotated[
         Literal["translation", "lm", "encoder"], typer.Option(help="What kind of model to train.")

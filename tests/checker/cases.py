@@ -6,6 +6,8 @@ A file is right code (any style). Below it, comment lines describe variants:
     #! --mask keep              flags for this variant (a file's own flags stand in its first line, after "# flags:")
     #- / math.sqrt(d_k)         text to replace (all occurrences); a second "#-" starts the next replacement
     #+ ...                      its replacement (none: deleted); lines of one block are joined with newlines
+
+A file named ..._whole.txt holds whole files instead, each after a line "#= id flags".
 """
 
 from __future__ import annotations
@@ -62,9 +64,23 @@ def edits(lines: list[str]) -> list[tuple[str, str]]:
     return [("\n".join(old), "\n".join(new)) for old, new in found]
 
 
+def wholes(path: Path, text: str) -> list[Item]:
+    """The files of a "whole" collection."""
+    found: list[Item] = []
+    for part in text.split("\n#= "):
+        head, _, body = part.removeprefix("#= ").partition("\n")
+        expected, _, flags = head.partition(" ")
+        name = f"{path.stem}-{expected}-{len(found)}"
+        kind = {**flags_of(flags), "kind": path.stem.split("_")[0]}
+        found.append(Item(name, () if expected == "right" else tuple(expected.split(",")), body + "\n", kind))
+    return found
+
+
 def read(path: Path) -> list[Item]:
-    """The base and its variants."""
+    """The base and its variants, or the whole files."""
     text = path.read_text()
+    if path.stem.endswith("_whole"):
+        return wholes(path, text)
     base, _, rest = text.partition("\n#@")
     lines = ("#@" + rest).splitlines() if rest else []
     first = base.splitlines()[0]

@@ -1,0 +1,189 @@
+"""Probes and answers for functions that build masks: causal, windowed, padding, and their combination."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from clearhead.checker.candidates import Candidate, main_method
+from clearhead.checker.engine import Case, Failed
+from clearhead.checker.names import filler, keyword_only, parameters
+from clearhead.checker.pipeline import Change, Context, work
+from clearhead.checker.setup import Flags, Setup
+from clearhead.checker.source import Source
+from clearhead.checker.subject import Subject, to_numpy
+from clearhead.checker.tasks.attend import CORE
+
+PAD = 1
+#          name             B  Q  K  needed
+PROBES = (
+    ("T = 7", 3, 7, 7, True),
+    ("T = 4, B = T", 4, 4, 4, True),
+    ("T = 12", 2, 12, 12, False),
+    ("T = 1", 2, 1, 1, False),
+    ("one sample", 1, 5, 5, False),
+)
+LONGER = (
+    ("a chunk of 3 after 4", 3, 3, 7, True),
+    ("one query after 6", 3, 1, 7, True),
+    ("a chunk of 4 after 5, B = q", 4, 4, 9, True),
+    ("no past", 2, 5, 5, True),
+)
+
+MASK: Change = {
+    "scaled": lambda c: np.zeros((c.batch, c.queries, c.keys)),
+    "biased": lambda c: c.scaled,
+    "padding": CORE["padding"],
+    "ahead": CORE["ahead"],
+    "keep": CORE["keep"],
+    "seen": lambda c: np.ones((c.queries, c.keys), bool) if c.keep is None else c.keep,
+    "result": lambda c: 1.0 * c.seen,
+}
+
+
+def probes(setup: Setup) -> list[Case]:
+    uses = setup.uses
+    two = bool(uses & {"q_len", "k_len", "past"})
+    cases = []
+    for seed, (name, batch, queries, keys, needed) in enumerate(LONGER if two else PROBES):
+        rng = np.random.default_rng(70 + seed)
+        if two and not uses & {"k_len", "past"}:
+            keys = queries
+        lengths = np.resize([max(1, keys // 2), keys, max(1, keys - 2), max(1, keys - 1)], batch).astype(np.int64)
+        ids = np.where(np.arange(keys) < lengths[:, None], rng.integers(3, 11, (batch, keys)), PAD)
+        names: dict[str, Any] = {
+            "T": keys if not two else queries,
+            "n": keys,
+            "q_len": queries,
+            "k_len": keys,
+            "S": keys,
+        }
+        names |= {"past": keys - queries, "B": batch, "ids": ids, "pad": PAD, "lengths": lengths, "window": 3, "H": 2}
+        names |= {"scores": rng.standard_normal((batch, 2, queries, keys)), "causal": True, "bos": 2}
+        names["logits"], names["x"] = names["scores"], rng.standard_normal((batch, keys, 6))
+        padded = bool(uses & {"ids", "lengths"}) and setup.variant != "triangle"
+        context = {"batch": batch, "queries": queries, "keys": keys, "given": None, "form": "bk", "style": "nan"}
+        context |= {"causal": setup.causal or bool(uses & {"window", "causal"}), "lengths": lengths if padded else None}
+        context |= {"window": 3 if "window" in uses else None, "bias": None, "rows": setup.form}
+        cases.append(Case(name, names, context, needed))
+    return cases
+
+
+def predict(setup: Setup, case: Case, change: Change, style: str = "nan") -> Any:
+    try:
+        made = work(MASK, Context(**{**case.context, "style": style}), change)
+        keep = np.asarray(made.result, np.float64)
+        return spread_out(keep[None] if keep.ndim == 2 else keep, case)
+    except Exception as error:
+        return Failed(str(error))
+
+
+def spread_out(keep: Any, case: Case) -> Any:
+    """[B Q K] from whatever axes of size 1 a mask has; other shapes stay as they are."""
+    batch, queries, keys = case.context["batch"], case.context["queries"], case.context["keys"]
+    if keep.ndim == 4 and keep.shape[1] == 1:
+        keep = keep[:, 0]
+    if keep.ndim <= 3 and all(
+        n in (1, full) for n, full in zip(keep.shape[::-1], (keys, queries, batch), strict=False)
+    ):
+        return np.array(np.broadcast_to(keep, (batch, queries, keys)))
+    return keep
+
+
+def read_answer(setup: Setup, case: Case, value: Any, notes: dict[str, Any]) -> Any:
+    """The mask as numbers: 1 = visible, 0 = hidden, anything else as it came."""
+    value = value[0] if isinstance(value, tuple) and value else value
+    out = to_numpy(value)
+    if out is None or out.dtype.kind not in "fiub":
+        return Failed("it returned no mask", "TypeError")
+    out = out.astype(np.float64)
+    if setup.mask == "add":
+        if "scores" in setup.uses or "logits" in setup.uses:
+            out = out - case.names["scores"]
+        out = np.where(out <= -1000, 0.0, np.where(np.abs(out) < 1e-9, 1.0, np.where(out == 1.0, 2.0, out)))
+        out = out[:, 0] if out.ndim == 4 and "scores" in setup.uses else out
+    elif setup.mask == "hide":
+        out = 1.0 - out
+    if out.ndim == 2:  # which axes it has shows on the first probe, whose sizes differ
+        notes.setdefault(
+            "flat", case.context["rows"] == "bk" and out.shape == (case.context["batch"], case.context["keys"])
+        )
+        out = out[:, None] if notes["flat"] else out[None]
+    return spread_out(out, case), None
+
+
+ROLES = (
+    ("window", r"window.*|sliding_window|w|span|width"),
+    ("past", r"(n_)?past(_len|_length|_tokens)?|offset|cache(d)?_?(len|length)?|start(_pos)?|prefix_len"),
+    ("q_len", r"(q|query|queries|tgt|target|num_queries|n_q|t_q|tq)(_?(len|length|size|seq_len))?|n_queries|t_q"),
+    ("k_len", r"(k|kv|key|keys|src|source|t_k|tk|n_k)(_?(len|length|size|seq_len))?|n_keys|num_keys|t_k|total(_len)?"),
+    ("lengths", r"lengths|lens|valid_len(s|gths)?|seq_(lens|lengths)|n_valid"),
+    ("pad", r"pad(ding)?(_?(id|idx|token|token_id|index))?"),
+    ("ids", r".*ids|tokens|seqs?|sequences|batch|src|tgt|trg|inputs?|x|target|idx"),
+    ("scores", r"scores|att|attn|energy|logits|scaled"),
+    ("T", r"n|t|l|s|sz|size|(seq|max|sequence|max_seq|context|block|num|target|n)_?(len|length|"
+        r"size|tokens|positions|seq_len)|length|dim|count|seqlen"),
+    ("B", r"b|bs|bsz|batch_size"),
+    ("H", r"h|heads|n_heads|num_heads"),
+    ("causal", r"(is_)?causal"),
+)  # fmt: skip
+
+
+def role_of(name: str) -> str | None:
+    return next((r for r, pattern in ROLES if re.fullmatch(pattern, name.lower().strip("_"))), None)
+
+
+def calls(subject: Subject, source: Source, candidate: Candidate, base: Setup) -> list[Setup]:
+    node = candidate.node if isinstance(candidate.node, ast.FunctionDef) else main_method(candidate.node)
+    assert node is not None
+    texts = []
+    found_roles = [role_of(name) for name, _ in parameters(node)]
+    for (name, default), found in zip(parameters(node), found_roles, strict=True):
+        if found == "k_len" and "q_len" not in found_roles and "T" not in found_roles:
+            found = "T" if "ids" not in found_roles and name in ("k", "key_len") else found
+        if found in ("q_len", "k_len") and found_roles.count(found) > 1:
+            found = "q_len" if not any("q_len" in t for t in texts) else "k_len"
+        if default and found not in ("past", "window", "pad", "lengths", "k_len", "q_len"):
+            continue
+        if found == "T" and "T" in texts:
+            found = "T"
+        text = found or filler(name)
+        if text is None:
+            raise ValueError(f"the parameter {name!r} says nothing")
+        texts.append(f"{name}={text}" if default or name in keyword_only(node) else text)
+    if "T" in texts and any(t.endswith("past") for t in texts):
+        texts = [t.replace("T", "q_len") if t == "T" else t for t in texts]
+    made = "()" if isinstance(candidate.node, ast.ClassDef) else ""
+    return [replace(base, call=f"{candidate.name}{made}({', '.join(texts)})")]
+
+
+def variants(source: Source, setup: Setup, flags: Flags) -> list[Setup]:
+    """The conventions and meanings worth a try: what the docs announce, else all."""
+    announced = flags.mask if flags.mask in ("keep", "hide", "add") else source.convention("")
+    if source.name and not announced:
+        name = source.name.lower()
+        announced = (
+            "hide"
+            if re.search(r"hid|block|forbid", name)
+            else "keep"
+            if re.search(r"visible|keep|may|allow", name)
+            else None
+        )
+    adds = source.says(r"inf|1e\+?\d|finfo|-?1000000") or "scores" in setup.uses
+    hides = source.says(r"triu") and not source.says(r"== 0|== False|~|1 - |1\.0 - |logical_not|\.T\b")
+    usual = ("hide", "keep") if hides else ("keep", "hide")
+    choices = (announced,) if announced else ("add", *usual) if adds else (*usual, "add")
+    pads = bool(setup.uses & {"ids", "lengths"})
+    says_causal = source.says(r"tril|triu|np\.tri\b|causal|subsequent|>=|<=") or source.tells(
+        r"causal|future|look.?ahead|decoder|subsequent|triang"
+    )
+    told = source.tells(r"causal|future|look.?ahead|subsequent|triang|decoder|tgt|target")
+    causal = (True,) if not pads or told else (True, False) if says_causal else (False,)
+    meanings = [replace(setup, mask=m, causal=c, form="bk" if pads else "qk") for m in choices for c in causal]
+    if "ids" in setup.uses and "pad" not in setup.uses and not source.says(r"!=|=="):
+        meanings += [replace(s, variant="triangle") for s in meanings]
+    return meanings

@@ -1,0 +1,162 @@
+"""Probes and answers for sinusoidal positions: a table, or a module that adds it to x.
+
+Source: Vaswani et al. 2017, section 3.5.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from clearhead.checker.candidates import Candidate
+from clearhead.checker.engine import UNKNOWN, Case, Failed
+from clearhead.checker.names import filler, parameters, role
+from clearhead.checker.pipeline import Change, Context, work
+from clearhead.checker.setup import Flags, Setup
+from clearhead.checker.source import Source, shape_words
+from clearhead.checker.subject import CannotRunError, Subject, to_numpy
+
+#          name            B  T   D  needed
+PROBES = (
+    ("plain", 3, 7, 10, True),
+    ("another width", 3, 12, 6, False),
+    ("T = D", 3, 6, 6, False),
+    ("B = T", 4, 4, 6, False),
+    ("T = 1", 3, 1, 6, False),
+    ("one sample", 1, 5, 8, False),
+    ("long", 2, 2100, 4, False),
+)
+
+TABLE: Change = {
+    "base": lambda c: 10000.0,
+    "position": lambda c: np.arange(c.count, dtype=np.float64),
+    "column": lambda c: np.arange(c.dim),
+    "power": lambda c: 2 * (c.column // 2) / c.dim,
+    "rate": lambda c: c.base**-c.power,
+    "angle": lambda c: c.position[:, None] * c.rate,
+    "table": lambda c: np.where(c.column % 2 == 0, np.sin(c.angle), np.cos(c.angle)),
+    "rows": lambda c: c.table,
+    "result": lambda c: c.rows if c.x is None else c.x + c.rows,
+}
+
+
+def probes(setup: Setup) -> list[Case]:
+    fixed = dict(setup.sizes)
+    cases = []
+    for seed, (name, batch, count, dim, needed) in enumerate(PROBES):
+        batch, count, dim = fixed.get("B", batch), fixed.get("T", count), fixed.get("D", fixed.get("d", dim))
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((batch, count, dim))
+        if setup.variant == "one":
+            x = x[0]
+        names: dict[str, Any] = {"x": x, "T": count, "n": count, "d": dim, "D": dim, "dk": dim, "B": batch}
+        names |= {"q_len": count, "k_len": count, "positions": np.arange(count), "H": 1}
+        if setup.variant == "seq":
+            names["x"] = np.swapaxes(x, 0, 1).copy()
+        context = {"count": count, "dim": dim, "x": x if "x" in setup.uses else None, "batch": batch, "style": "nan"}
+        cases.append(Case(name, names, context, needed))
+    return cases
+
+
+def predict(setup: Setup, case: Case, change: Change, style: str = "nan") -> Any:
+    try:
+        made = work(TABLE, Context(**case.context), change)
+        if np.abs(made.angle).max() > 1e5:  # float32 says nothing there
+            return Failed("", UNKNOWN)
+        return np.asarray(made.result)
+    except Exception as error:
+        return Failed(str(error))
+
+
+def read_answer(setup: Setup, case: Case, value: Any, notes: dict[str, Any]) -> Any:
+    parts = value if isinstance(value, tuple) and len(value) > 1 else (value,)
+    out = to_numpy(parts[0])
+    if out is None or out.dtype.kind not in "fiu":
+        return Failed("it returned no numbers", "TypeError")
+    notes["single"] = True  # tables are made in float32 as a rule
+    x = case.context["x"]
+    if x is None:
+        flat = (case.context["count"], case.context["dim"])
+        return (
+            out.reshape(flat) if out.ndim > 2 and out.size == flat[0] * flat[1] and out.shape[-1] == flat[1] else out
+        ), None
+    if setup.variant == "seq" and out.ndim == 3:
+        out = np.swapaxes(out, 0, 1)
+    if (
+        out.ndim in (2, 3)
+        and out.shape != x.shape
+        and out.shape[-2:] == x.shape[-2:]
+        and out.size == x.shape[-2] * x.shape[-1]
+    ):
+        out = np.broadcast_to(out.reshape(out.shape[-2:]), x.shape)
+    return out, None
+
+
+COUNT = (
+    r"n|t|l|(seq|max|num|n|sequence|context|input)_?(len|length|seq|pos|positions|tokens|"
+    r"seq_len|seq_length|length)s?|length|n_pos.*|num_pos.*|max_.*|seq.*|pos|positions?|"
+    r"tokens|count|ctx|max_sequence_length"
+)
+
+
+def texts(node: ast.FunctionDef, allow_x: bool) -> list[str]:
+    """The arguments for a table function or a constructor."""
+    found = []
+    for name, default in parameters(node):
+        low = name.lower()
+        if allow_x and role(name, frozenset(("x",))) and low not in ("t", "seq") and not re.fullmatch(COUNT, low):
+            text = "x"
+        elif re.fullmatch(COUNT, low):
+            text = "n"
+        elif role(name, frozenset(("D", "dk"))):
+            text = "D"
+        elif default:
+            continue
+        else:
+            text = filler(name) or ("x" if allow_x else "n")
+        if default and text == "n":
+            continue
+        found.append(f"{name}={text}" if default else text)
+    return found
+
+
+def calls(subject: Subject, source: Source, candidate: Candidate, base: Setup) -> list[Setup]:
+    node = candidate.node
+    if isinstance(node, ast.FunctionDef):
+        args = texts(node, True)
+        found = [f"{candidate.name}({', '.join(args)})"]
+        if "n" in args:
+            found.append(f"{candidate.name}({', '.join('positions' if a == 'n' else a for a in args)})")
+        return [replace(base, call=call) for call in found]
+    init, forward = source.method("__init__"), source.method("forward") or source.method("__call__")
+    if forward is None:
+        raise CannotRunError(f"{candidate.name} has no forward")
+    made = [t.replace("n", "512") if t == "n" else t for t in (texts(init, False) if init else [])]
+    args = texts(forward, True)
+    return [replace(base, call=f"{candidate.name}({', '.join(made)})({', '.join(args)})")]
+
+
+def variants(source: Source, setup: Setup, flags: Flags) -> list[Setup]:
+    """Which axis of x is the batch: the first, unless the docs or the table's own shape say otherwise."""
+    if "x" not in setup.uses:
+        return [setup]
+    words = shape_words(source.docs, "x") or []
+    first = words[0].lower() if words else ""
+    if len(words) == 2:
+        return [replace(setup, variant="one")]
+    told = re.search(r"^(s|t|l|n)\w*|seq|len", first) is not None and not first.startswith("b")
+    if not words and not source.tells(r"batch.?first|\(B, T|\(batch"):
+        told = source.says(r"\.unsqueeze\(1\)|transpose\(0, 1\)|\[:, None\b(?!.*arange)") and source.says(
+            r"pe\w*\[:\s*x\.(size\(0\)|shape\[0\])|\[: ?len\(x\)"
+        )
+        told = told and source.says(
+            r"(pe|table|encoding|enc)\w*( = |\.).*(unsqueeze\(1\)|transpose\(0, 1\))|"
+            r"unsqueeze\(0\)\.transpose\(0, 1\)|zeros\(\w+, 1, "
+        )
+    if told and not flags.call:
+        return [replace(setup, variant="seq")]
+    return [setup] if flags.call or words else [setup, replace(setup, variant="one")]

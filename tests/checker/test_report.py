@@ -1,0 +1,143 @@
+"""Reports, exit codes, flags, live functions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import clearhead.checker as checker
+from clearhead.checker import exercise
+from clearhead.checker.bank import every, known
+from clearhead.checker.setup import Flags
+
+RIGHT = "def attention(Q, K, V):\n    return (Q @ K.transpose(-2, -1) / Q.shape[-1] ** 0.5).softmax(-1) @ V\n"
+WRONG = RIGHT.replace(" / Q.shape[-1] ** 0.5", "")
+HEAD = "import torch\n"
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    path = folder / name
+    path.write_text(HEAD + text)
+    return str(path)
+
+
+def scaled_by_two(Q, K, V):
+    return F.softmax(Q @ K.transpose(-2, -1) / 2, dim=-1) @ V
+
+
+class Plain(torch.nn.Module):
+    def forward(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+def test_one_file_right(tmp_path: Path) -> None:
+    text, data, code = checker.run([write(tmp_path, "a.py", RIGHT)])
+    assert code == 0
+    assert "right" in text
+    assert json.loads(data)["passed"] is True
+
+
+def test_one_file_wrong_says_what_how_and_where(tmp_path: Path) -> None:
+    text, data, code = checker.run([write(tmp_path, "a.py", WRONG)])
+    found = json.loads(data)
+    assert code == 1
+    assert found["mistakes"][0] == "scale-missing"
+    assert set(found) == {"file", "task", "passed", "mistakes", "certainty", "evidence", "inferred", "error"}
+    assert "sqrt(d_k)" in text
+    assert any("expected" in line for line in found["evidence"])
+    assert any("got" in line for line in found["evidence"])
+
+
+def test_a_folder_is_a_table_and_the_worst_code_wins(tmp_path: Path) -> None:
+    write(tmp_path, "a.py", RIGHT)
+    write(tmp_path, "b.py", WRONG)
+    text, data, code = checker.run([str(tmp_path)])
+    assert code == 1
+    assert [entry["passed"] for entry in json.loads(data)] == [True, False]
+    assert "1 right, 1 with a mistake, 0 could not run" in text
+    write(tmp_path, "c.py", "x = 1 / 0\n")
+    assert checker.run([str(tmp_path)])[2] == 2
+
+
+def test_every_task_of_a_file(tmp_path: Path) -> None:
+    mask = "def causal_mask(T):\n    return torch.tril(torch.ones(T, T)).bool()\n"
+    found = checker.check_paths([write(tmp_path, "a.py", WRONG + mask)], every=True)
+    assert {(r.task, r.passed) for r in found} == {("sdpa", False), ("causal_mask", True)}
+
+
+@pytest.mark.parametrize(
+    "flag", [{"task": "attention"}, {"mask": "yes"}, {"returns": "w"}, {"lib": "jax"}, {"call": "f("}]
+)
+def test_a_wrong_flag_names_itself(flag: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"--{next(iter(flag))}"):
+        checker.run([write(tmp_path, "a.py", RIGHT)], Flags(**flag))
+
+
+def test_a_live_function_that_stands_alone() -> None:
+    report = checker.check(scaled_by_two)
+    assert report.mistakes == ["scale-hardcoded"]
+    assert "scale-hardcoded" in repr(report)
+    assert "where" not in report.inferred
+
+
+def test_a_live_function_that_does_not_stand_alone_says_so() -> None:
+    factor = np.sqrt(2.0) * np.ones(1)
+
+    def attention(Q, K, V):
+        return torch.softmax(Q @ K.transpose(-2, -1) / float(factor[0]), dim=-1) @ V
+
+    report = checker.check(attention)
+    assert report.passed is False
+    assert "this process" in str(report.inferred["where"])
+
+
+def test_a_module_class_and_an_instance() -> None:
+    assert checker.check(Plain).passed is True
+    assert checker.check(Plain()).passed is True
+
+
+def test_num_01_scaled_by_the_model_width(tmp_path: Path) -> None:
+    """Raw scores 8 and 0 with width 64 and 4 heads: 8/sqrt(16) = 2, not 8/sqrt(64) = 1."""
+    assert "sqrt(heads)" in known()["scale-d-model"].says
+
+
+def test_msk_08_zeroing_after_the_softmax_is_named(tmp_path: Path) -> None:
+    text = (
+        "def attention(Q, K, V, mask):\n"
+        "    w = (Q @ K.transpose(-2, -1) / Q.shape[-1] ** 0.5).softmax(-1)\n"
+        "    return w.masked_fill(~mask, 0.0) @ V\n"
+    )
+    report = checker.check_paths([write(tmp_path, "a.py", text)])[0]
+    assert report.mistakes[0] == "mask-after-softmax"
+    assert any("rows of weights sum to" in line for line in report.evidence)
+
+
+def test_num_02_the_wrong_axis_is_named(tmp_path: Path) -> None:
+    report = checker.check_paths([write(tmp_path, "a.py", RIGHT.replace("softmax(-1)", "softmax(-2)"))])[0]
+    assert report.mistakes[0] == "softmax-dim-query"
+
+
+def test_every_entry_has_words_and_a_fix() -> None:
+    for mistake in every():
+        assert len(mistake.says) > 20
+        assert len(mistake.fix) > 5
+        assert set(mistake.tasks) <= set(checker.TASKS)
+
+
+@pytest.mark.parametrize("task", checker.TASKS)
+def test_a_stub_is_written_once_and_is_not_a_solution(task: str, tmp_path: Path) -> None:
+    path = exercise.write(task, str(tmp_path))
+    compile(path.read_text(), str(path), "exec")
+    with pytest.raises(ValueError, match="stays as it is"):
+        exercise.write(task, str(tmp_path))
+    assert checker.check_paths([str(path)])[0].passed is None
+
+
+def test_an_unknown_exercise(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there is no exercise"):
+        exercise.write("rope", str(tmp_path))
