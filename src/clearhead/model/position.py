@@ -14,6 +14,7 @@ from clearhead.formulas.position import (
     yarn_rates,
 )
 from clearhead.model.places import Places
+from clearhead.model.table import Table
 
 
 class PositionTable(nn.Module):
@@ -23,7 +24,7 @@ class PositionTable(nn.Module):
         super().__init__()
         self.form, self.dim = form, dim
         rows = (form.count or 0) + form.offset
-        self.table = nn.Embedding(rows, dim) if form.kind == "learned" else None
+        self.table = Table(rows, dim) if form.kind == "learned" else None
 
     def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
         if self.table is not None:
@@ -38,7 +39,7 @@ class RelativeBias(nn.Module):
     def __init__(self, form: config.RelativeBias, heads: int):
         super().__init__()
         self.form = form
-        self.table = nn.Embedding(form.buckets, heads)
+        self.table = Table(form.buckets, heads)
 
     def forward(self, places: Places) -> Tensor:
         form = self.form

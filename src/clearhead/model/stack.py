@@ -13,6 +13,7 @@ from clearhead.model.layer import Layer
 from clearhead.model.norm import Norm
 from clearhead.model.places import Places, places
 from clearhead.model.position import PositionTable, RelativeBias, angles
+from clearhead.model.table import Table
 from clearhead.tap import SILENT, Tap
 
 
@@ -29,9 +30,9 @@ class Stack(nn.Module):
     def __init__(self, form: config.Stack, model: config.TransformerConfig):
         super().__init__()
         self.form, self.dim = form, model.dim
-        self.embedding = nn.Embedding(form.vocab, model.dim)
+        self.embedding = Table(form.vocab, model.dim)
         self.positions = None if form.positions is None else PositionTable(form.positions, model.dim)
-        self.token_types = nn.Embedding(form.token_types, model.dim) if form.token_types else None
+        self.token_types = Table(form.token_types, model.dim) if form.token_types else None
         self.norm_in = Norm(model.norm, model.dim) if form.norm_in else nn.Identity()
         self.dropout = nn.Dropout(model.dropout)
         self.layers = nn.ModuleList(Layer(layer, model) for layer in form.layers)

@@ -40,7 +40,8 @@ class Transformer(nn.Module):
         if config.shared_embeddings and self.encoder is not None and self.decoder is not None:
             self.decoder.embedding = self.encoder.embedding
         self.head = None if config.head is None else Head(config.head, config, self.last.form.vocab)
-        initialise(self, config)
+        if not self.last.embedding.weight.is_meta:  # there are no numbers to draw where there is no memory
+            initialise(self, config)
 
     @property
     def last(self) -> Stack:
