@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import clearhead
-from clearhead.families.load import fill, load, save
+from clearhead.families.load import load, save
 from clearhead.families.presets import PRESETS, gpt2, original, preset, small_encoder, small_lm, small_translator
 from clearhead.families.store import read_json, read_tensors, write_json, write_tensors
 from clearhead.model.transformer import Transformer
@@ -89,13 +89,6 @@ def test_unknown_fields_and_kinds_are_refused(folder: Path) -> None:
     write_json(folder / "config.json", {**content, "model_type": "unheard"})
     with pytest.raises(ValueError, match="model_type 'unheard'"):
         load(folder)
-
-
-def test_fill_uses_every_tensor_once() -> None:
-    model = Transformer(small_lm(29, 64))
-    tensors = {name: torch.full_like(p, 0.5) for name, p in model.named_parameters()}
-    fill(model, tensors)
-    assert all(bool((p == 0.5).all()) for p in model.parameters())
 
 
 def test_presets_have_the_sizes_they_state() -> None:

@@ -131,7 +131,7 @@ def test_accumulated_batches_make_one_step() -> None:
 
 def test_drop_heads_zeroes_whole_heads_of_its_part_and_keeps_the_mean() -> None:
     torch.manual_seed(0)
-    tap = DropHeads(0.25, "cross")
+    tap = DropHeads({"decoder.*.cross": 0.25})
     heads = torch.ones(500, 4, 3, 5)
     inside = tap.at("decoder").at("0").at("cross")
     dropped = inside("heads", heads)
@@ -142,7 +142,7 @@ def test_drop_heads_zeroes_whole_heads_of_its_part_and_keeps_the_mean() -> None:
     assert inside("q", heads) is heads
     assert tap.at("decoder").at("0").at("self")("heads", heads) is heads
     with pytest.raises(ValueError, match=r"share is 1\.0; it must be in \[0, 1\)"):
-        DropHeads(1.0, "cross")
+        DropHeads({"*": 1.0})
 
 
 def test_a_recipes_tap_hears_the_training_and_nothing_stays_behind() -> None:

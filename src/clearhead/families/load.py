@@ -1,70 +1,199 @@
-"""A model from a folder, and back: config.json, model.safetensors, and the tokenizer if there is one."""
+"""A model from a folder, and back: config.json, the weights, and the tokenizer if there is one."""
 
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from clearhead.config import TransformerConfig
-from clearhead.families.store import new_folder, read_json, read_tensors, recover, write_json, write_tensors
+from clearhead.families.family import Family, Settings
+from clearhead.families.known import family_of
+from clearhead.families.moves import Placed, plan, unchanged
+from clearhead.families.store import new_folder, read_json, recover, write_json, write_tensors
+from clearhead.families.weights import Weights
 from clearhead.model.transformer import Transformer
 from clearhead.text.pair import load_tokenizer
 
+LOG = logging.getLogger(__name__)
 MODEL_TYPE = "clearhead"
+GENERATION = "generation_config.json"
+IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where a model of another library came from (`model.home`), so that `save` can write that format again."""
+
+    content: Mapping[str, Any]  # config.json as it was
+    generation: Mapping[str, Any] | None  # generation_config.json
+    config: TransformerConfig  # what they came to
+    head: bool
+    left: tuple[str, ...]  # learned tensors of the file that the model has no use for; `save` cannot write them
 
 
 def load(
-    folder: str | Path, *, dtype: torch.dtype | None = None, device: str | torch.device | None = None
+    folder: str | Path,
+    *,
+    dtype: torch.dtype | None = None,
+    device: str | torch.device | None = None,
+    ignore_config: Iterable[str] = (),
 ) -> Transformer:
     """The model saved in `folder`, in eval mode, with its tokenizer (or None) as `.tokenizer`.
 
-    dtype: of the weights; by default as stored. Strict: every tensor of the file is used exactly once.
-    Raises ValueError, naming the file and what is wrong, for a missing, half-written or foreign folder.
+    A folder that `save` wrote, or one of a family listed in families/known.py in the format of its home library; the
+    latter sets `.home`. No network is used. dtype: of the weights; by default as stored. Strict: every tensor of the
+    file is used exactly once, or is listed as without use; every setting of config.json is understood, or is named in
+    `ignore_config`.
+
+    Raises ValueError, naming the file and what is wrong, for a missing, half-written or unknown folder.
     """
     folder = Path(folder)
     recover(folder)
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder; give the folder that a model was saved in")
     content = read_json(folder / "config.json")
-    kind = content.pop("model_type", None)
-    if kind != MODEL_TYPE:
-        raise ValueError(f"{folder / 'config.json'} has model_type {kind!r}; this version loads {MODEL_TYPE!r} only")
-    with torch.device("meta"):  # no memory and no random numbers for weights that are about to be replaced
-        model = Transformer(TransformerConfig.from_dict(content))
-    fill(model, read_tensors(folder / "model.safetensors"))
+    if content.get("model_type") == MODEL_TYPE:
+        model = _own(folder, content, dtype, device)
+    else:
+        model = _foreign(folder, content, dtype, device, ignore_config)
     model.tokenizer = load_tokenizer(folder)
-    return model.to(dtype=dtype, device=device).eval()
+    return model.eval()
 
 
 def save(model: Transformer, folder: str | Path) -> None:
-    """Write the model and its tokenizer. A folder that is there already is replaced once the new one is complete."""
+    """Write the model and its tokenizer. A folder that is there already is replaced once the new one is complete.
+
+    A model with a home, whose config has not been changed, is written in the format of that home library, any other as
+    model_type "clearhead".
+    """
     with new_folder(folder) as fresh:
         write(model, fresh)
 
 
 def write(model: Transformer, folder: Path) -> None:
     """The files of `save`, into a folder that exists."""
-    write_json(folder / "config.json", {"model_type": MODEL_TYPE, **model.config.to_dict()})
-    write_tensors(folder / "model.safetensors", dict(model.named_parameters()))
+    home = vars(model).get("home")
+    tensors: dict[str, Tensor] = dict(model.named_parameters())
+    if isinstance(home, Home) and home.config == model.config:
+        family, _ = family_of(dict(home.content))
+        dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
+        kept = {key: value for key, value in home.content.items() if key != "torch_dtype"}
+        write_json(folder / "config.json", {**kept, "dtype": dtype})
+        if home.generation is not None:
+            write_json(folder / GENERATION, dict(home.generation))
+        placed = _placed(family, model, "" if home.head else family.prefix)
+        tensors = {one.theirs: one.move.write([tensors[name] for name in one.ours]) for one in placed}
+    else:
+        write_json(folder / "config.json", {"model_type": MODEL_TYPE, **model.config.to_dict()})
+    write_tensors(folder / "model.safetensors", tensors)
     if model.tokenizer is not None:
         model.tokenizer.save(folder)
 
 
-def fill(model: Transformer, tensors: dict[str, Tensor]) -> None:
-    """Put the tensors in the parameters' place. Raises ValueError unless names and shapes match exactly."""
-    wanted: dict[str, Any] = dict(model.named_parameters())
-    missing, extra = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - wanted.keys())
+def _own(
+    folder: Path, content: dict[str, Any], dtype: torch.dtype | None, device: str | torch.device | None
+) -> Transformer:
+    plain = {key: value for key, value in content.items() if key != "model_type"}
+    model = _empty(TransformerConfig.from_dict(plain))
+    weights, placed = Weights(folder), unchanged(name for name, _ in model.named_parameters())
+    _check_names({one.theirs for one in placed}, weights.names)
+    fill(model, weights, placed, dtype, device)
+    return model
+
+
+def _foreign(
+    folder: Path,
+    content: dict[str, Any],
+    dtype: torch.dtype | None,
+    device: str | torch.device | None,
+    ignore_config: Iterable[str],
+) -> Transformer:
+    family, head = family_of(content)
+    generation = read_json(folder / GENERATION) if (folder / GENERATION).exists() else None
+    ids = {key: i for key in IDS if (i := (generation or {}).get(key)) is not None}
+    weights = Weights(folder, family.older)
+    config = family.config(Settings({**content, **ids}, head, weights.names), ignore_config)
+    model = _empty(config)
+    cut = "" if any(name.startswith(family.prefix) for name in weights.names) else family.prefix
+    placed = _placed(family, model, cut)
+    left = _left(family, weights, {one.theirs for one in placed}, cut)
+    fill(model, weights, placed, dtype, device)
+    vars(model)["home"] = Home(content, generation, config, head, left)
+    return model
+
+
+def _empty(config: TransformerConfig) -> Transformer:
+    with torch.device("meta"):  # no memory and no random numbers for weights that are about to be replaced
+        return Transformer(config)
+
+
+def _placed(family: Family, model: Transformer, cut: str) -> list[Placed]:
+    """The family's plan for this model, without the prefix `cut` in their names."""
+    placed = plan(family.moves(model.config), [name for name, _ in model.named_parameters()])
+    return [one._replace(theirs=one.theirs.removeprefix(cut)) for one in placed]
+
+
+def _left(family: Family, weights: Weights, planned: set[str], cut: str) -> tuple[str, ...]:
+    """The learned tensors that stay unused. ValueError for one that is not listed, and for a copy that is not one."""
+    copies = {a.removeprefix(cut): b.removeprefix(cut) for a, b in family.copies.items()}
+    spare = weights.names - planned
+    copied = {name for name in spare if copies.get(name) in weights.names}
+    constant, extra = (_matching(spare, patterns) for patterns in (family.constant, family.extra))
+    _check_names(planned, weights.names - copied - constant - extra)
+    for name in copied:
+        if not torch.equal(weights.read(name), weights.read(copies[name])):
+            raise ValueError(
+                f"{name} and {copies[name]} differ in the file, but config.json says that they are one "
+                "(tie_word_embeddings); one of the two is wrong"
+            )
+    if extra:
+        LOG.warning("no part of this model, and not written again by save: %s", _list(sorted(extra)))
+    return tuple(sorted(extra))
+
+
+def _matching(names: Iterable[str], patterns: Iterable[str]) -> set[str]:
+    return {name for name in names if any(re.fullmatch(pattern, name) for pattern in patterns)}
+
+
+def _check_names(planned: set[str], found: Iterable[str]) -> None:
+    missing, extra = sorted(planned - set(found)), sorted(set(found) - planned)
     if missing or extra:
         raise ValueError(f"the weights do not fit the config; missing: {_list(missing)}; not expected: {_list(extra)}")
-    for name, tensor in tensors.items():
-        if tensor.shape != wanted[name].shape:
-            raise ValueError(
-                f"{name} is {list(tensor.shape)} in the file, but the config says {list(wanted[name].shape)}"
-            )
-    if model.config.shared_embeddings:
-        tensors = {**tensors, "decoder.embedding.weight": tensors["encoder.embedding.weight"]}
-    model.load_state_dict(tensors, assign=True)
+
+
+def fill(
+    model: Transformer,
+    weights: Weights,
+    placed: Iterable[Placed],
+    dtype: torch.dtype | None = None,
+    device: str | torch.device | None = None,
+) -> None:
+    """Put the tensors in the parameters' place, one after the other. Raises ValueError unless their shapes match."""
+    wanted = dict(model.named_parameters())
+    for one in placed:
+        tensor = weights.read(one.theirs)
+        if not tensor.is_floating_point():
+            raise ValueError(f"{one.theirs} is stored as {tensor.dtype}; quantised weights are not yet supported")
+        shapes = [wanted[name].shape for name in one.ours]
+        for name, shape, part in zip(one.ours, shapes, one.move.read(tensor, [s[0] for s in shapes]), strict=True):
+            if part.shape != shape:
+                raise ValueError(
+                    f"{one.theirs} is {list(tensor.shape)} in the file, but the config says {list(shape)} for {name}"
+                )
+            module, leaf = name.rsplit(".", 1)
+            setattr(model.get_submodule(module), leaf, nn.Parameter(_converted(part, dtype, device)))
+
+
+def _converted(tensor: Tensor, dtype: torch.dtype | None, device: str | torch.device | None) -> Tensor:
+    """Contiguous, by one copy at most: `to` on a transposed view would leave another to be made. A map stays a map."""
+    if tensor.is_contiguous():
+        return tensor.to(dtype=dtype, device=device)
+    return torch.empty(tensor.shape, dtype=dtype or tensor.dtype, device=device or tensor.device).copy_(tensor)
 
 
 def _list(names: list[str]) -> str:

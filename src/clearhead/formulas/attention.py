@@ -128,10 +128,11 @@ def _too_large(visible: Visible) -> bool:
 def _fused_is_slower(q: Tensor, k: Tensor) -> bool:
     """Whether to write the weights down to save time: training in bf16 on a CPU, at short lengths.
 
-    Measured, fused time / open time, forward and backward: 6 at 32 keys, 3 at 128, 1.8 at 256, 1.4 at 512, 0.9 at 1024
-    (docs/numbers/attention.md). Without gradients the two are as fast, and the fused kernel rounds less.
+    Measured, time of the fused kernel / of the open lines, forward and backward: 6 at 32 keys, 3 to 4 at 128, 1.7 to
+    2.2 at 256, 1.0 (causal) to 2.3 at 512 (docs/numbers/attention.md). Without gradients the two are nearly as fast,
+    and the fused kernel rounds less.
     """
-    short = k.shape[2] <= 512 and q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2] <= BLOCK
+    short = k.shape[2] <= 384 and q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2] <= BLOCK
     return short and q.requires_grad and q.dtype is torch.bfloat16 and q.device.type == "cpu"
 
 
