@@ -19,7 +19,8 @@ TEMPLATE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {heig
 <style>.{unique_id}-matrix {{font-family: ui-monospace, Menlo, Consolas, monospace; font-size: {char_height}px;
 line-height: {line_height}px; white-space: pre}} {styles}</style>
 <defs>{lines}</defs><rect width="100%" height="100%" rx="8" fill="#161b22"/>
-<g transform="translate({terminal_x}, 18)">{backgrounds}<g class="{unique_id}-matrix" xml:space="preserve">{matrix}</g></g></svg>
+<g transform="translate({terminal_x}, 18)">{backgrounds}
+<g class="{unique_id}-matrix" xml:space="preserve">{matrix}</g></g></svg>
 """
 
 

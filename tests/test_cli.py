@@ -18,7 +18,7 @@ from clearhead.model.transformer import Transformer
 from clearhead.text.build import word_tokenizer
 from clearhead.text.pair import Pair
 
-VERBS = ["lesson", "check", "exercise", "demo", "translate", "complete", "describe"]
+VERBS = ["lesson", "check", "exercise", "laws", "demo", "translate", "complete", "describe"]
 
 
 class Said(NamedTuple):
@@ -176,6 +176,13 @@ def test_check_says_right_names_a_mistake_and_says_what_cannot_run(call: Callabl
     assert json.loads(wrong.stdout)["mistakes"][0] == "softmax-dim-query"
     assert "line 1" in json.loads(broken.stdout)["error"]
     assert "softmax-dim-query" in call("check", tmp_path / "wrong.py").stdout
+
+
+def test_laws_of_a_saved_model(call: Callable[..., Said], folder: Path) -> None:
+    found = call("laws", folder)
+    assert found.returncode == 0, found.stdout
+    assert json.loads(call("laws", folder, "--json").stdout)
+    assert call("laws", "nowhere").returncode == 2
 
 
 def test_exercise_writes_a_stub_once(call: Callable[..., Said], tmp_path: Path) -> None:

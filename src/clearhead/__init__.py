@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from clearhead.checker.compare import compare_models as compare_models
+    from clearhead.checker.laws import laws as laws
     from clearhead.checker.live import check as check
     from clearhead.config import TransformerConfig as TransformerConfig
     from clearhead.families.load import load as load
@@ -32,9 +34,11 @@ _HOMES = {
     "attention": "clearhead.formulas.attention",
     "attention_weights": "clearhead.formulas.attention",
     "check": "clearhead.checker.live",
+    "compare_models": "clearhead.checker.compare",
     "complete": "clearhead.generation.text",
     "describe": "clearhead.model.describe",
     "generate": "clearhead.generation.generate",
+    "laws": "clearhead.checker.laws",
     "load": "clearhead.families.load",
     "preset": "clearhead.families.presets",
     "record": "clearhead.lens.record",

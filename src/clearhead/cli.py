@@ -93,6 +93,19 @@ def exercise(
 
 
 @app.command()
+def laws(model: Model, as_json: Json = False) -> None:
+    """Try the laws that any Transformer must keep: no look at the future, padding, cache, rows that sum to 1.
+
+    Exit status 0 = all hold, 1 = one is broken, 2 = could not run. Example: clearhead laws runs/demo
+    """
+    from clearhead.checker.laws import laws_of
+
+    text, document, status = laws_of(model)
+    print(document if as_json else text)
+    raise typer.Exit(status)
+
+
+@app.command()
 def demo(
     kind: Annotated[
         Literal["translation", "lm", "encoder"], typer.Option(help="What kind of model to train.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cases import Item, everything
 
 ITEMS = everything()
+SHARE = 4  # every fourth, in the order of the files, belongs to the fast tests; the others take minutes
+
+
+def params() -> list[Any]:
+    return [
+        pytest.param(item, id=item.name, marks=[pytest.mark.slow] if i % SHARE else []) for i, item in enumerate(ITEMS)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +37,7 @@ def test_the_corpus_is_broad() -> None:
     assert len(ITEMS) - len(right) >= 250
 
 
-@pytest.mark.parametrize("item", ITEMS, ids=lambda item: item.name)
+@pytest.mark.parametrize("item", params())
 def test_named(item: Item, worker: Worker, tmp_path: Path) -> None:
     path = tmp_path / "attempt.py"
     path.write_text(item.text)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
 
-from clearhead.checker.laws import Law, laws
-from clearhead.families.presets import gpt2, small_encoder
+from clearhead.checker.law import Law
+from clearhead.checker.laws import laws, laws_of
+from clearhead.families.load import save
+from clearhead.families.presets import gpt2, small_encoder, small_translator
+from clearhead.formulas.attention import Scoring, attend
+from clearhead.model.cache import Store
 from clearhead.model.transformer import Transformer
 
 
@@ -46,7 +53,24 @@ def test_our_encoder_keeps_the_laws() -> None:
     torch.manual_seed(0)
     model = Transformer(small_encoder(50, 128)).double()
     assert laws(model).passed, repr(laws(model))
-    assert found(model, "padding").holds is True
+    assert found(model, "padding on the right").holds is True
+    assert found(model, "padding on the left").holds is True
+
+
+def test_positions_that_count_the_padding() -> None:
+    class Counting(nn.Module):
+        """Adds the place in the row, padding or not."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(9, 4)
+
+        def forward(self, ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
+            return self.table(ids) + torch.arange(ids.shape[1])[:, None]
+
+    assert found(Counting(), "padding on the right").holds is True
+    law = found(Counting(), "padding on the left")
+    assert (law.holds, law.cause) == (False, "positions-count-padding")
 
 
 def test_plain_attention_is_equivariant_and_not_causal() -> None:
@@ -73,3 +97,80 @@ def test_the_model_is_left_as_it_was() -> None:
     laws(model)
     assert model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+INSIDE = ("cached", "beam of one", "rows of weights", "times the values", "heads sum")
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_our_decoder_keeps_the_laws_of_the_inside(decoder: Transformer, name: str) -> None:
+    assert found(decoder, name).holds is True
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_the_inside_of_other_models_is_not_judged(name: str) -> None:
+    law = found(Attention(), name)
+    assert law.holds is None
+    assert "clearhead.Transformer only" in law.words
+
+
+def test_an_encoder_beside_a_decoder_keeps_every_law() -> None:
+    torch.manual_seed(0)
+    report = laws(Transformer(small_translator(40, 30, 64)).double())
+    untold = [law.name for law in report.laws if law.holds is not True]
+    assert untold == ["permuted tokens give permuted outputs"], repr(report)
+
+
+def test_an_encoder_alone_has_no_cache() -> None:
+    model = Transformer(small_encoder(50, 64))
+    assert found(model, "cached").words == "not applicable: the model has no decoder"
+    assert found(model, "heads sum").holds is True
+
+
+def test_weights_that_do_not_sum_to_one(decoder: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Scoring, "weights", lambda self, q, k, rows=slice(None): self.scores(q, k, rows).sigmoid())
+    assert found(decoder, "rows of weights").holds is False
+
+
+def test_heads_that_are_not_what_the_weights_say(decoder: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clearhead.model.attention.attend", lambda q, k, v, *more: attend(q, k, 2 * v, *more))
+    assert found(decoder, "times the values").holds is False
+
+
+def test_an_output_that_is_more_than_its_heads(decoder: Transformer) -> None:
+    class More(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) + 1
+
+    decoder.get_submodule("decoder.layers.1.self_attention.o").__class__ = More
+    law = found(decoder, "heads sum")
+    assert law.holds is False
+    assert "2 tokens" in law.words
+
+
+def test_a_cache_that_forgets(decoder: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Store, "extend", lambda self, k, v: (k, v))
+    law = found(decoder, "cached")
+    assert law.holds is False
+    assert law.cause == "cache-position-zero"
+
+
+def test_a_beam_that_is_not_greedy(decoder: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clearhead.checker.inside.beam_search", lambda progress, *_: (progress.ids.flip(1), None))
+    assert found(decoder, "beam of one").holds is False
+
+
+def test_a_saved_model(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    save(Transformer(gpt2(1, 8, 2)), tmp_path / "model")
+    text, data, code = laws_of(tmp_path / "model")
+    assert code == 0
+    assert "holds   cached = full" in text
+    assert json.loads(data)["passed"] is True
+
+
+def test_no_saved_model(tmp_path: Path) -> None:
+    text, data, code = laws_of(tmp_path / "none")
+    assert code == 2
+    assert "is not a folder" in text
+    assert json.loads(data)["passed"] is None

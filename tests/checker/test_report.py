@@ -13,7 +13,9 @@ import torch.nn.functional as F
 import clearhead.checker as checker
 from clearhead.checker import exercise
 from clearhead.checker.bank import every, known
+from clearhead.checker.pipeline import Context, work
 from clearhead.checker.setup import Flags
+from clearhead.checker.tasks.attend import CORE
 
 RIGHT = "def attention(Q, K, V):\n    return (Q @ K.transpose(-2, -1) / Q.shape[-1] ** 0.5).softmax(-1) @ V\n"
 WRONG = RIGHT.replace(" / Q.shape[-1] ** 0.5", "")
@@ -102,8 +104,36 @@ def test_a_module_class_and_an_instance() -> None:
 
 
 def test_num_01_scaled_by_the_model_width(tmp_path: Path) -> None:
-    """Raw scores 8 and 0 with width 64 and 4 heads: 8/sqrt(16) = 2, not 8/sqrt(64) = 1."""
-    assert "sqrt(heads)" in known()["scale-d-model"].says
+    """Raw scores 8 and 0, width 64, 4 heads: softmax of 8/sqrt(16) and 0, not of 8/sqrt(64) and 0."""
+    given = dict.fromkeys(("given", "lengths", "window", "bias"))
+    heads = Context(q=np.eye(1, 16) * 8, k=np.eye(2, 16)[[0, 1]], v=np.eye(2), form="qk", causal=False, style="nan")
+    vars(heads).update(given, sizes={"D": 64, "H": 4})
+    entry = known()["scale-d-model"]
+    np.testing.assert_allclose(work(CORE, heads).result, [[0.8808, 0.1192]], atol=1e-4)
+    np.testing.assert_allclose(work(CORE, heads, entry.ways[0]).result, [[0.7311, 0.2689]], atol=1e-4)
+    text = (
+        "def multi_head_attention(x, Wq, Wk, Wv, Wo, n_heads):\n"
+        "    q, k, v = (\n"
+        "        (x @ w).unflatten(-1, (n_heads, -1)).transpose(1, 2) for w in (Wq, Wk, Wv)\n"
+        "    )\n"
+        "    w = torch.softmax(q @ k.transpose(2, 3) / x.shape[-1] ** 0.5, -1)\n"
+        "    return (w @ v).transpose(1, 2).flatten(2) @ Wo\n"
+    )
+    report = checker.check_paths([write(tmp_path, "a.py", text)])[0]
+    assert report.mistakes[0] == "scale-d-model"
+    assert "too small by sqrt(heads)" in repr(report)
+
+
+def test_what_only_the_source_tells_is_marked(tmp_path: Path) -> None:
+    text = RIGHT.replace(" / Q.shape[-1] ** 0.5", " * Q.shape[-1] ** -0.5 * K.shape[-1] ** -0.5")
+    report = checker.check_paths([write(tmp_path, "a.py", text)])[0]
+    assert report.mistakes[:2] == ["scale-double", "scale-dk-not-sqrt"]
+    assert report.evidence[0] == "read from the source: running alone cannot tell it from scale-dk-not-sqrt"
+
+
+def test_what_running_tells_is_not_marked(tmp_path: Path) -> None:
+    report = checker.check_paths([write(tmp_path, "a.py", WRONG)])[0]
+    assert not any("read from the source" in line for line in report.evidence)
 
 
 def test_msk_08_zeroing_after_the_softmax_is_named(tmp_path: Path) -> None:

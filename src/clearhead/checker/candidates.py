@@ -22,6 +22,7 @@ NAMES = (
 )  # fmt: skip
 
 
+PAST = r"(layer_)?past_?(kv|key_?values?|states?)?|(kv_?|key_?value_?|layer_?)?(cache|state|memory)"
 LAYERS = ("Linear", "Parameter", "LazyLinear", "Conv1d", "Conv1D", "MultiheadAttention")
 
 
@@ -53,6 +54,17 @@ def main_method(node: ast.ClassDef) -> ast.FunctionDef | None:
         m for n, m in methods.items() if re.fullmatch(r"(step|attend|update|append|decode|add|push|decode_step|run)", n)
     ]
     return steps[-1] if steps else None
+
+
+def is_number(method: ast.FunctionDef, name: str) -> bool:
+    """Whether a parameter's annotation or default says that it is a whole number (tokens before, say)."""
+    args = [*method.args.posonlyargs, *method.args.args]
+    defaults = dict(zip(reversed(args), reversed(method.args.defaults), strict=False))
+    defaults |= {a: d for a, d in zip(method.args.kwonlyargs, method.args.kw_defaults, strict=True) if d is not None}
+    arg = next(a for a in (*args, *method.args.kwonlyargs) if a.arg == name)
+    value = defaults.get(arg)
+    noted = arg.annotation is not None and ast.unparse(arg.annotation) == "int"
+    return noted or (isinstance(value, ast.Constant) and isinstance(value.value, int))
 
 
 def projects(node: ast.ClassDef) -> bool:
@@ -95,9 +107,11 @@ def classify(node: ast.FunctionDef | ast.ClassDef, helpers: dict[str, bool]) -> 
         projects(node)
         or any(isinstance(n, ast.Name) and helpers.get(n.id, False) and n.id != node.name for n in ast.walk(node))
     )
-    if named in ("decoder_shift", "kv_cache", "positional_encoding"):
-        return Candidate(node.name, named, node, 6 + private)
     three = {"Q", "K", "V"} <= roles
+    if named in ("decoder_shift", "kv_cache", "positional_encoding"):
+        return Candidate(node.name, named, node, 6 + private + three)
+    if three and not inner and any(re.fullmatch(PAST, name.lower()) for name in params if not is_number(method, name)):
+        return Candidate(node.name, "kv_cache", node, 6 + private)
     weights = bool(roles & {"Wq", "Wk", "Wv", "Wqkv"}) or inner
     if named == "causal_mask" and not three and not weights:
         return Candidate(node.name, named, node, 4 + private)

@@ -166,7 +166,8 @@ def blame(trials: list[Trial], source: Source) -> Verdict:
     ids: list[str] = []
     for mistakes in sort(found, source):
         ids += [m.id for m in mistakes if m.id not in ids]
-    return Verdict(trial.setup.task, False, ids[:4], certainty, explain(trial), inferred(trial))
+    lines = [*from_source(sort(found, source)), *explain(trial)]
+    return Verdict(trial.setup.task, False, ids[:4], certainty, lines, inferred(trial))
 
 
 def basic(trial: Trial) -> Trial:
@@ -178,6 +179,16 @@ def basic(trial: Trial) -> Trial:
 def sort(found: list[list[Mistake]], source: Source) -> list[list[Mistake]]:
     """Explanations that the source speaks for come first."""
     return sorted(found, key=lambda mistakes: -sum(bool(m.hint) for m in mistakes))
+
+
+def from_source(explanations: list[list[Mistake]]) -> list[str]:
+    """Says so where other mistakes give the same numbers and the words of the source put this one first."""
+    first, *rest = explanations
+    others = dict.fromkeys(m.id for mistakes in rest for m in mistakes if m not in first)
+    others = [name for name in others if name not in {m.id for m in first}]
+    if not others or not any(m.hint for m in first):
+        return []
+    return [f"read from the source: running alone cannot tell it from {', '.join(others)}"]
 
 
 def hopeless(subject: Subject, source: Source, setups: list[Setup]) -> Verdict:
@@ -195,7 +206,7 @@ def hopeless(subject: Subject, source: Source, setups: list[Setup]) -> Verdict:
             False,
             ids[:4],
             "reproduced, errors included",
-            [f"it fails: {error}", *explain(trial)],
+            [f"it fails: {error}", *from_source(sort(found, source)), *explain(trial)],
             inferred(trial),
         )
     failed = next(a for a in trials[0].answers if isinstance(a, Failed))

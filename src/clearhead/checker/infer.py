@@ -82,7 +82,7 @@ def construct(node: ast.ClassDef, subject: Subject) -> str:
     if init is None:
         fields = [n for n in node.body if isinstance(n, ast.AnnAssign)]
         return f"{node.name}()" if not fields else f"{node.name}({', '.join(_field(n) for n in fields)})"
-    texts, _ = arguments(init, SIZES, SIZES)
+    texts, _ = arguments(init, SIZES | frozenset(WEIGHTS), SIZES)
     return f"{node.name}({', '.join(_config(text, subject) for text in texts)})"
 
 
@@ -172,7 +172,8 @@ def causal_choices(source: Source, uses: frozenset[str]) -> tuple[bool, ...]:
     denied = re.search(r"(not|non|no|without|un).{0,12}causal", source.docs, re.IGNORECASE)
     if told and not denied:
         return (True, False) if not source.says(r"tril|triu|np\.tri\b|>|<|range") else (True,)
-    return (False, True)
+    guarded = source.says(r"\bif\b[^:\n]*(causal|mask|decoder)|causal\w* *=")
+    return (True,) if source.says(r"\b(tril|triu|np\.tri)\(") and not guarded and not denied else (False, True)
 
 
 def attention_setups(subject: Subject, source: Source, base: Setup, roles: dict[str, str], flags: Flags) -> list[Setup]:

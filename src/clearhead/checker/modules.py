@@ -6,11 +6,11 @@ import ast
 import re
 from dataclasses import replace
 
-from clearhead.checker.candidates import Candidate, main_method, projects
+from clearhead.checker.candidates import Candidate, main_method
 from clearhead.checker.engine import Failed
 from clearhead.checker.infer import MASKS, construct
-from clearhead.checker.names import AnyConfig, arguments
-from clearhead.checker.setup import Setup
+from clearhead.checker.names import WEIGHTS, AnyConfig, arguments
+from clearhead.checker.setup import Setup, names_in
 from clearhead.checker.source import Source
 from clearhead.checker.subject import CannotRunError, Subject, environment, evaluate
 from clearhead.checker.weights import find, sizes
@@ -57,7 +57,7 @@ def module_setup(subject: Subject, source: Source, candidate: Candidate, base: S
         made = construct(candidate.node, subject)
     except ValueError as error:
         raise CannotRunError(f"cannot make a {candidate.name}: {error}; say how with --call") from None
-    if base.task == "sdpa" or not (projects(candidate.node) or base.task != "sdpa"):
+    if base.task == "sdpa" or names_in(made) & set(WEIGHTS):
         return replace(base, call=f"{made}{call}"), roles
     text, fixed, variant = loaded(subject, source, made)
     return replace(base, call=f"{text}{call}", sizes=fixed, variant=variant), roles

@@ -6,18 +6,18 @@ import ast
 import re
 from typing import Any
 
+W = r"(?:w|weights?)"
 # First match wins. The left side is the name that calls use (see setup).
 ROLES = (
     ("Wqkv", r"w_?qkv|qkv_?(w|weights?|proj)|w_?fused"),
-    ("Wq", r"w_?q(uery)?|q_?(w|weights?|proj)|w_?queries"),
-    ("Wk", r"w_?k(ey)?|k_?(w|weights?|proj)|w_?keys"),
-    ("Wv", r"w_?v(alue)?|v_?(w|weights?|proj)|w_?values"),
-    ("Wo", r"w_?o(ut|utput)?|(out|o)_?(w|weights?|proj)|w_?proj"),
+    *((f"W{name[0]}", rf"{W}_?({name})|({name})_?({W}|proj)") for name in ("q|query|queries", "k|keys?", "v|values?")),
+    ("Wo", rf"{W}_?(o|out|output|proj)|(o|out|output|proj)_?({W}|proj)"),
     ("src_mask", r"(src|source|memory|mem|enc|encoder|context|cross)_?(key_?)?(padding_?|pad_?|attn_?|"
         r"attention_?)?mask|(src|source|memory|mem)_(keep|pad|valid)"),
     ("tgt_mask", r"(tgt|trg|target|dec|decoder|x)_?(padding_?|pad_?|attn_?)?mask|tgt_(keep|pad|valid)"),
     ("lengths", r".*(lens|lengths|valid_len|seq_lengths?|n_valid)|length"),
-    ("mask", r".*mask.*|keep|keep_.*|valid|visible|allowed|hide|hidden_keys|blocked|ignore|"
+    ("mask", r"is_pad(ding|ded)?|padding|padded(_?keys?)?|"
+        r"(?!.*(head|layer)_?mask).*mask.*|keep|keep_.*|valid|visible|allowed|hide|hidden_keys|blocked|ignore|"
         r".*attn_bias|bias|additive.*"),
     ("causal", r"(is_?|use_?|apply_)?causal|autoregressive|is_decoder"),
     ("window", r"window(_size|_len)?|sliding_window|w|span"),
@@ -71,7 +71,7 @@ PLAIN = {
     r"seq_?len(gth)?|max_.*|ctx_len|n_ctx|n_positions|block": "512",
     r"config|cfg|conf|args|hparams|params|opt": "config",
     r"batch_first": "True",
-    r"device|dtype": "None",
+    r"device|dtype|(layer_)?head_?mask": "None",
     r"batch_?(size)?|b|bs|bsz": "B",
     r"act(ivation)?": "None",
     r"eps(ilon)?": "1e-9",

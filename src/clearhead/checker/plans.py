@@ -18,7 +18,7 @@ from clearhead.checker.weights import sizes
 def plan(subject: Subject, source: Source, candidate: Candidate | None, task: str, flags: Flags) -> list[Setup]:
     """All setups worth a try, likeliest first. Raises CannotRunError or ValueError in plain words."""
     if task == "kv_cache":
-        from clearhead.checker.tasks.cache import setups as cache_setups
+        from clearhead.checker.tasks.stepping import setups as cache_setups
 
         return cache_setups(subject, source, candidate, flags)
     if task == "causal_mask":

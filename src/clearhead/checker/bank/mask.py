@@ -114,7 +114,8 @@ MISTAKES = (
             lambda c, keep: c.biased + np.where(keep, 0.0, 1e9),
             lambda c, keep: c.biased + np.where(keep, 0.0, np.inf),
         ),
-        hint=r"(?<![-\w.])(float\(.\+?inf|math\.inf|np\.inf|torch\.inf|numpy\.inf|[1-9]0{3,}|1e\+?\d)|finfo\(.*\)\.max",
+        hint=r"(?<![-\w.])(?<!- )"
+        r"(float\(.\+?inf|math\.inf|np\.inf|torch\.inf|numpy\.inf|[1-9]0{3,}|1e\+?\d)|finfo\(.*\)\.max",
     ),
     Mistake(
         "mask-sign",

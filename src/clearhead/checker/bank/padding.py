@@ -107,6 +107,14 @@ MISTAKES = (
         (raw(rows), raw(transposed)),
     ),
     Mistake(
+        "mask-row-instead-of-column",
+        "The padding mask is laid along the queries: it adds the same number to a whole row, which hides nothing.",
+        "Give it the axes (B, 1, 1, T_k): mask[:, None, None, :], so that it hides columns.",
+        ({"keep": lambda c: None}, {"padding": lambda c: None}),
+        hint=r"mask\w*(\[:, None, :, None\]|\[:, :, None\]|"
+        r"\.unsqueeze\(1\)\.unsqueeze\((3|-1)\)|\.unsqueeze\((2|-1)\))",
+    ),
+    Mistake(
         "mask-rows-and-columns",
         "The padding mask hides rows as well as columns, so padded queries see nothing: NaN "
         "or an average of everything.",

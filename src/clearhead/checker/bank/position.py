@@ -24,6 +24,15 @@ def even(c: Any) -> Any:
     return c.column % 2 == 0
 
 
+def half_written() -> list[Any]:
+    """Only the even or only the odd columns get a sine or a cosine."""
+
+    def way(written: Any, first: bool, rest: float) -> Any:
+        return {"table": lambda c: np.where(even(c) == first, written(c.angle), rest * c.angle)}
+
+    return [way(written, first, rest) for written in (np.cos, np.sin) for first in (True, False) for rest in (0.0, 1.0)]
+
+
 def brain(x: Any) -> Any:
     """Rounded to bfloat16: 8 bits of mantissa."""
     scale = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(x), 1e-30))) - 7)
@@ -146,12 +155,9 @@ MISTAKES = (
     ),
     entry(
         "pe-columns-overwritten",
-        "Sine and cosine are written to the same columns; the others stay 0.",
+        "Sine and cosine are written to the same columns; the others stay as they were: 0, or plain angles.",
         "table[:, 0::2] = sin, table[:, 1::2] = cos.",
-        {"table": lambda c: np.where(even(c), np.cos(c.angle), 0.0)},
-        {"table": lambda c: np.where(even(c), 0.0, np.cos(c.angle))},
-        {"table": lambda c: np.where(even(c), np.sin(c.angle), 0.0)},
-        {"table": lambda c: np.where(even(c), 0.0, np.sin(c.angle))},
+        *half_written(),
     ),
     entry(
         "pe-concatenated",

@@ -33,7 +33,8 @@ MISTAKES = (
         "The scale is applied twice: once by hand and once by the library. Together that is 1/d_k.",
         f"Leave it to one of the two. {RULE}",
         (over(head),),
-        hint=r"\.scaled_dot_product_attention\(|MultiheadAttention\(|(?s:sqrt.*sqrt|\*\* ?-? ?0?\.5.*\*\* ?-? ?0?\.5)",
+        hint=r"\.scaled_dot_product_attention\(|MultiheadAttention\(|"
+        r"(?s:sqrt.*sqrt|\*\* ?\(?-? ?0?\.5.*\*\* ?\(?-? ?0?\.5)",
     ),
     Mistake(
         "scale-dk-not-sqrt",

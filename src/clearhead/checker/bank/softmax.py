@@ -75,7 +75,8 @@ MISTAKES = (
         "The softmax is called without an axis. Torch then takes axis 0 for three axes and axis 1 for four.",
         f"Say dim=-1. {RULE}",
         (along(implicit),),
-        hint=r"(?<!self\.)(?<!\w)softmax\([^,()]*(\([^()]*(\([^()]*\))*[^()]*\))*[^,()]*\)|Softmax\(\)",
+        hint=r"(?<!self\.)(?<!\w)softmax\((?!(?:dim|axis) *=|-?\d)"
+        r"[^,()]*(\([^()]*(\([^()]*\))*[^()]*\))*[^,()]*\)|Softmax\(\)",
     ),
     Mistake(
         "softmax-dim-batch",

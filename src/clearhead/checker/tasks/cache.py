@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import itertools
-import re
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from clearhead.checker.candidates import Candidate
 from clearhead.checker.engine import Case, Failed
-from clearhead.checker.infer import library
-from clearhead.checker.names import filler, parameters, role
 from clearhead.checker.pipeline import Change, Context, work
-from clearhead.checker.setup import Flags, Setup
-from clearhead.checker.source import Source
-from clearhead.checker.subject import CannotRunError, Subject, environment, evaluate, to_lib, to_numpy
+from clearhead.checker.setup import Setup
+from clearhead.checker.subject import environment, evaluate, to_lib, to_numpy
 from clearhead.checker.tasks.attend import CORE
 from clearhead.reference import attention
 
@@ -157,112 +149,3 @@ def attend_with(q: Any, k: Any, v: Any, lib: str) -> Any:
     queries, keys = arrays[0].shape[-2], arrays[1].shape[-2]
     mask = np.tri(queries, keys, keys - queries, dtype=bool)
     return to_lib(attention(arrays[0], arrays[1], arrays[2], mask).output, lib, False)
-
-
-def setups(subject: Subject, source: Source, candidate: Candidate | None, flags: Flags) -> list[Setup]:
-    """The make and step expressions from the flags or the signature; ranks and chunks by the source."""
-    pairs: list[tuple[str, str]] = []
-    if flags.make and (flags.step or flags.call):
-        pairs = [(flags.make, flags.step or flags.call or "")]
-    elif candidate is None:
-        raise CannotRunError('a cache needs --make and --step, e.g. --make "Cache()" --step "state.step(q, k, v)"')
-    elif isinstance(candidate.node, ast.ClassDef):
-        pairs = class_pairs(candidate.node)
-    else:
-        pairs = function_pairs(candidate.node, flags)
-    rank = source.rank_of("q", "Q", "query", "k")
-    ranks = (rank,) if rank in (2, 3, 4) else (4, 3)
-    chunky = source.says(r"tril|triu|tri\(|causal|mask") or source.tells(
-        r"chunk|prefill|prompt|several tokens|T_new|any number"
-    )
-    variant = "" if chunky else "single steps"
-    base = Setup("kv_cache", "0", variant=variant)
-    choices = itertools.product((False, True), library(source, flags), pairs, ranks)
-    return [replace(base, make=p[0], call=p[1], lib=lib, rank=r, single=single) for single, lib, p, r in choices]
-
-
-def class_pairs(node: ast.ClassDef) -> list[tuple[str, str]]:
-    methods = {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
-    init = methods.get("__init__")
-    made = [f"{node.name}({', '.join(make_args(init) if init else [])})"]
-    found = []
-    for name in (
-        "step",
-        "forward",
-        "__call__",
-        "attend",
-        "decode",
-        "decode_step",
-        "run",
-        "update",
-        "append",
-        "add",
-        "push",
-        "extend",
-    ):
-        if name not in methods:
-            continue
-        names = [n for n, default in parameters(methods[name]) if not default]
-        roles = [role(n, frozenset(("Q", "K", "V"))) for n in names]
-        call = f"state{'' if name in ('forward', '__call__') else '.' + name}"
-        if roles == ["Q", "K", "V"]:
-            found.append(f"{call}(q, k, v)")
-        elif roles == ["K", "V"]:
-            found += [f"attend(q, *{call}(k, v))"]
-    if not found:
-        raise CannotRunError(f"it is not clear how to step {node.name}; say it with --make and --step")
-    return [(m, step) for step in found for m in made]
-
-
-def make_args(init: ast.FunctionDef) -> list[str]:
-    found = []
-    for name, default in parameters(init):
-        if default:
-            continue
-        low = name.lower()
-        text = (
-            "B"
-            if re.fullmatch(r"b|bs|bsz|batch(_size)?", low)
-            else "maxlen"
-            if re.search(r"max|len|size|capacity|ctx", low)
-            else None
-        )
-        found.append(text or role(name, frozenset(("H", "D", "dk"))) or filler(name) or "None")
-    return ["dk" if t == "D" else t for t in found]
-
-
-def function_pairs(node: ast.FunctionDef, flags: Flags) -> list[tuple[str, str]]:
-    names = [n for n, _ in parameters(node)]
-    required = [n for n, default in parameters(node) if not default]
-    data = frozenset(("Q", "K", "V"))
-    texts, caches = [], []
-    for name in names:
-        low = name.lower()
-        if re.search(r"cache|past|state|memory|history|store|buffer|prev|kv", low):
-            caches.append(name)
-            texts.append(None)
-        elif role(name, data):
-            texts.append(role(name, data).lower())  # type: ignore[union-attr]
-        elif name in required:
-            raise CannotRunError(f"the parameter {name!r} of {node.name} says nothing; use --make and --step")
-    if len(caches) == 2:
-        step = ", ".join(t or f"state[{caches.index(names[i])}]" for i, t in enumerate(texts))
-        return [("(None, None)", f"{node.name}({step})")]
-    step = ", ".join(t or "state" for t in texts)
-    makes = (
-        [flags.make]
-        if flags.make
-        else [
-            "{}",
-            "None",
-            "[]",
-            "{'k': None, 'v': None}",
-            "(None, None)",
-            "[None, None]",
-            "{'k': [], 'v': []}",
-            "([], [])",
-        ]
-    )
-    if caches and caches[0] not in required:
-        makes = ["None", *[m for m in makes if m != "None"]]
-    return [(make, f"{node.name}({step})") for make in makes]

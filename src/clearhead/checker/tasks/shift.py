@@ -168,15 +168,20 @@ def calls(subject: Subject, source: Source, candidate: Candidate, base: Setup) -
     node = candidate.node if isinstance(candidate.node, ast.FunctionDef) else main_method(candidate.node)
     assert node is not None
     params, texts = parameters(node), []
-    has_logits = any(role_of(name) == "logits" for name, _ in params)
+    roles = {role_of(name) for name, _ in params}
+    has_logits = "logits" in roles
+    ignored = {"pad", "bos"} <= roles and (source.says("-100") or source.tells("-100"))
     for name, default in params:
         found = role_of(name)
         if found == "labels" and not has_logits and not re.search("label", name):
             found = "ids"
+        found = "labels" if found == "ids" and ignored else found
         if default and found not in ("pad", "bos"):
             continue
         if found is None:
             found = {"block_size": "T - 1", "vocab_size": "V"}.get(name) or filler(name)
+        if found is None and not texts:
+            found = "ids"  # whatever it is called, a shift shifts what it is given first
         if found is None:
             raise ValueError(f"the parameter {name!r} says nothing")
         texts.append(f"{name}={found}" if default or name in keyword_only(node) else found)
