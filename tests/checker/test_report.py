@@ -171,3 +171,13 @@ def test_a_stub_is_written_once_and_is_not_a_solution(task: str, tmp_path: Path)
 def test_an_unknown_exercise(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is no exercise"):
         exercise.write("rope", str(tmp_path))
+
+
+def test_a_function_without_source_that_imports_torch_within_is_tried_with_torch() -> None:
+    space: dict[str, object] = {}
+    exec(
+        "def sdpa(Q, K, V):\n    import torch\n    return torch.softmax(Q @ K.transpose(-1, -2), dim=-1) @ V\n",
+        space,
+    )
+    report = checker.check(space["sdpa"])
+    assert report.mistakes[:1] == ["scale-missing"]

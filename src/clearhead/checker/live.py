@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import sys
 import tempfile
 import textwrap
 from pathlib import Path
@@ -97,6 +98,8 @@ def here(thing: Any, name: str, flags: Flags) -> Report:
     tree = ast.parse(source)
     space = dict(vars(inspect.getmodule(definition) or builtins))
     space.update(getattr(definition, "__globals__", {}))
+    if "torch" in sys.modules:  # a function without source may use it from within
+        space.setdefault("torch", sys.modules["torch"])
     defined = {
         definition.__name__: thing if isinstance(thing, FunctionType | type) else (lambda *_, **__: copied(thing))
     }
