@@ -11,10 +11,11 @@ import pytest
 import torch
 
 import clearhead
-from clearhead.demo.numbers import bag_ceiling
+from clearhead.demo.numbers import bag_ceiling, draws
 from clearhead.demo.run import Plan, Result, run
 from clearhead.demo.score import Match, alignment, answers, exact_match
 from clearhead.demo.show import show
+from clearhead.demo.spell import spell
 from clearhead.demo.task import Task
 
 
@@ -48,8 +49,10 @@ def test_the_report_on_disk_is_the_result(trained: tuple[Result, Path]) -> None:
 def test_the_saved_model_translates(trained: tuple[Result, Path]) -> None:
     model = clearhead.load(trained[1])
     assert clearhead.translate(model, "three hundred and twenty-one") == "dreihunderteinundzwanzig"
-    several = clearhead.translate(model, ["seven", "four hundred thousand and sixty-six"])
-    assert several == ["sieben", "vierhunderttausendsechsundsechzig"]
+    numbers = draws("hashed", 20, seed=5)
+    several = clearhead.translate(model, [spell(int(n), "en") for n in numbers])
+    assert several == answers(trained[0].model, trained[0].plan.task, numbers)
+    assert sum(text == spell(int(n), "de") for text, n in zip(several, numbers, strict=True)) >= 18
 
 
 def test_the_picture_shows_source_words_above_and_pieces_beside(trained: tuple[Result, Path]) -> None:
