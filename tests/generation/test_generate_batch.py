@@ -55,8 +55,10 @@ def test_gen_04_a_mask_that_cannot_be_inferred_must_be_given() -> None:
 
 def test_gen_04_no_false_alarm() -> None:
     model = decoder_only(bos=EOS, pad=None)
-    for ids in ([[EOS, 5, 6]], [[EOS]], [[5, EOS, 6], [7, 8, 9]]):
-        generate(model, torch.tensor(ids))
+    for rows in ([[EOS, 5, 6]], [[EOS]], [[5, EOS, 6], [7, 8, 9]]):
+        ids = torch.tensor(rows)
+        unmasked, masked = generate(model, ids), generate(model, ids, torch.ones_like(ids))
+        assert torch.equal(unmasked, masked)
 
 
 def test_gen_11_only_pad_after_eos_and_a_length_per_row() -> None:

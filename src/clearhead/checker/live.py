@@ -1,4 +1,4 @@
-"""Checking what is alive in a session: a function, a class or a module, not a file."""
+"""Checking what is alive in Python: a function, a class or a module, not a file."""
 
 from __future__ import annotations
 
