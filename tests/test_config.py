@@ -233,7 +233,7 @@ UNREADABLE: dict[str, tuple[Any, str]] = {
     "null": (plain(dim=None), r"config\.dim is None; expected int"),
     "word": (
         plain(norm={"kind": "batch"}),
-        r"config\.norm\.kind is 'batch'; expected 'layer' or 'rms' or 'rms_plus_one'",
+        r"config\.norm\.kind is 'batch'; expected 'layer' or 'layer_gain' or 'rms' or 'rms_plus_one'",
     ),
     "list for an object": (plain(norm=[1]), r"config\.norm is \[1\]; expected Norm"),
     "layers": (stack(layers=3), r"config\.decoder\.layers is 3"),

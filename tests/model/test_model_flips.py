@@ -39,6 +39,9 @@ ELSEWHERE = {
     "start": "test_model_loss",
     "dropout": "test_model_loss: msk_12",
     "init_std": "test_model_init",
+    "shared": "test_model_parts",
+    "audio": "test_model_audio",
+    "bins": "test_model_audio",
     "count": "test_model_inputs: pos_08; the sinusoids have no end of their own",
 }
 
@@ -67,6 +70,8 @@ def base() -> TransformerConfig:
             Layer(self_attention=attention(), feed_forward=ff),
             Layer(self_attention=attention(rotary=rotary(Linear(factor=2.0))), feed_forward=ff, norm_place="sandwich"),
             Layer(self_attention=attention(), feed_forward=ff, parallel=True),
+            Layer(self_attention=attention(), feed_forward=ff, norm_place="output"),
+            Layer(self_attention=attention(), feed_forward=ff, bare=True),
         ),
         vocab=VOCAB,
         embedding_scale=2.0,
@@ -82,6 +87,7 @@ def base() -> TransformerConfig:
             Layer(self_attention=attention(True, rotary=yarn), cross_attention=across(), feed_forward=ff),
         ),
         vocab=VOCAB,
+        embedding_dim=6,
         embedding_scale=2.0,
         positions=Positions(kind="halves", count=60, offset=1),
         norm_in=True,
@@ -92,15 +98,16 @@ def base() -> TransformerConfig:
     return TransformerConfig(dim=8, norm=Norm(eps=1e-3), encoder=encoder, decoder=decoder, head=head, dropout=0.1)
 
 
-KINDS = (["layer", "rms", "rms_plus_one"], ["learned", "interleaved", "halves", "halves_inclusive"])
+KINDS = (["layer", "layer_gain", "rms", "rms_plus_one"], ["learned", "interleaved", "halves", "halves_inclusive"])
 FLIPS: dict[str, list[Any]] = {
     "layout": ["half", "pairs"],
     "activation": ["relu", "gelu", "gelu_tanh", "silu"],
     "transform": [None, "relu", "gelu_tanh", "silu"],
-    "norm_place": ["pre", "post", "sandwich"],
+    "norm_place": ["pre", "post", "output", "sandwich"],
     "qk_norm": [None, "width"],
     "bias": ["", "qkvo", "v", True, False],
     "scaling": [None],
+    "embedding_dim": [None, 4],
     "rotary": [None],
     "relative_bias": [None],
     "positions": [None],
@@ -131,7 +138,7 @@ def flips(form: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         value, here = getattr(form, f.name), f"{path}.{f.name}".removeprefix(".")
         if f.name in ELSEWHERE:
             continue
-        if isinstance(value, tuple):
+        if isinstance(value, tuple) and is_dataclass(value[0]):
             for i, item in enumerate(value):
                 for name, changed in flips(item, f"{here}[{i}]"):
                     yield name, _put(form, f.name, (*value[:i], changed, *value[i + 1 :]))
@@ -206,7 +213,7 @@ def test_every_field_is_flipped_or_tested_elsewhere() -> None:
     assert every - flipped - set(ELSEWHERE) - inner == set()
 
 
-@pytest.mark.parametrize("kind", ["layer", "rms", "rms_plus_one"])
+@pytest.mark.parametrize("kind", ["layer", "layer_gain", "rms", "rms_plus_one"])
 def test_every_parameter_has_an_effect(kind: Any) -> None:
     """Each gets a gradient that is not all zero (a bias of the keys would not: it cancels in the softmax)."""
     model = build(replace(base(), norm=Norm(kind=kind)))

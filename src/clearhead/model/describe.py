@@ -50,7 +50,7 @@ def _stack(name: str, form: config.Stack, module: nn.Module) -> list[str]:
     first = 0
     for layer, run in groupby(form.layers):
         times = len(list(run))
-        one = layers.get_submodule(str(first))
+        one = layers.get_submodule(str(first if form.shared is None else form.shared[first]))
         lines.append(
             _line(f"  {times} x layer", f"{layer.norm_place} norm{', parallel' if layer.parallel else ''}", count(one))
         )

@@ -12,13 +12,14 @@ from clearhead.model.norm import Norm
 class Head(nn.Module):
     """hidden [B, T, D] -> logits [B, T, V]. A tied head owns no matrix: it is given the embedding's."""
 
-    def __init__(self, form: config.Head, model: config.TransformerConfig, vocab: int):
+    def __init__(self, form: config.Head, model: config.TransformerConfig, stack: config.Stack):
         super().__init__()
         self.form = form
-        self.transform = nn.Linear(model.dim, model.dim) if form.transform else None
-        self.norm = Norm(model.norm, model.dim) if form.transform else None
-        self.weight = None if form.tied else nn.Parameter(torch.empty(vocab, model.dim))
-        self.bias = nn.Parameter(torch.zeros(vocab)) if form.bias else None
+        width = (stack.embedding_dim or model.dim) if form.transform else model.dim
+        self.transform = nn.Linear(model.dim, width) if form.transform else None
+        self.norm = Norm(model.norm, width) if form.transform else None
+        self.weight = None if form.tied else nn.Parameter(torch.empty(stack.vocab, width))
+        self.bias = nn.Parameter(torch.zeros(stack.vocab)) if form.bias else None
 
     def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
         """embedding [V, D]: the table of the stack below, used when the head is tied."""

@@ -36,7 +36,7 @@ def initialise(model: nn.Module, config: TransformerConfig) -> None:
         if config.init_std is None:
             last = config.shared_embeddings or stack.form == (config.decoder or config.encoder)
             tied = last and config.head is not None and config.head.tied
-            std = config.dim**-0.5 if tied else 1.0 / stack.form.embedding_scale
+            std = (stack.form.embedding_dim or config.dim) ** -0.5 if tied else 1.0 / stack.form.embedding_scale
             nn.init.normal_(stack.embedding.weight, std=std)
         else:
             _quieten(stack)

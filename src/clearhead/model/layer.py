@@ -15,13 +15,13 @@ from clearhead.tap import SILENT, Tap
 class Residual(nn.Module):
     """x + f(x), with the norm where the layer wants it.
 
-    pre: x + f(norm(x))      post: norm(x + f(x))      sandwich: x + norm(f(norm(x)))
+    pre: x + f(norm(x))    post: norm(x + f(x))    output: x + norm(f(x))    sandwich: x + norm(f(norm(x)))
     """
 
     def __init__(self, place: str, norm: Callable[[], Norm], dropout: float):
         super().__init__()
         self.before = norm() if place in ("pre", "sandwich") else nn.Identity()
-        self.after = norm() if place == "sandwich" else nn.Identity()
+        self.after = norm() if place in ("output", "sandwich") else nn.Identity()
         self.total = norm() if place == "post" else nn.Identity()
         self.dropout = nn.Dropout(dropout)
 
@@ -41,11 +41,11 @@ class Layer(nn.Module):
         self.form = form
         dim, norm, drop = model.dim, model.norm, model.dropout
 
-        def residual() -> Residual:
-            return Residual(form.norm_place, lambda: Norm(norm, dim), drop)
+        def residual(place: str = form.norm_place) -> Residual:
+            return Residual(place, lambda: Norm(norm, dim), drop)
 
         self.self_attention = Attention(form.self_attention, dim, norm, drop)
-        self.self_residual = residual()
+        self.self_residual = residual("none" if form.bare else form.norm_place)
         if form.cross_attention is not None:
             self.cross_attention = Attention(form.cross_attention, dim, norm, drop)
             self.cross_residual = residual()

@@ -18,7 +18,7 @@ class Norm(nn.Module):
         self.shift = nn.Parameter(torch.zeros(width)) if form.kind == "layer" else None
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.form.kind == "layer":
+        if self.form.kind in ("layer", "layer_gain"):
             return layer_norm(x, self.gain, self.shift, self.form.eps)
         formula = rms_norm if self.form.kind == "rms" else rms_plus_one_norm
         return formula(x, self.gain, self.form.eps)

@@ -30,12 +30,15 @@ class Stack(nn.Module):
     def __init__(self, form: config.Stack, model: config.TransformerConfig):
         super().__init__()
         self.form, self.dim = form, model.dim
-        self.embedding = Table(form.vocab, model.dim)
-        self.positions = None if form.positions is None else PositionTable(form.positions, model.dim)
-        self.token_types = Table(form.token_types, model.dim) if form.token_types else None
-        self.norm_in = Norm(model.norm, model.dim) if form.norm_in else nn.Identity()
+        width = form.embedding_dim or model.dim
+        self.embedding = Table(form.vocab, width)
+        self.positions = None if form.positions is None else PositionTable(form.positions, width)
+        self.token_types = Table(form.token_types, width) if form.token_types else None
+        self.norm_in = Norm(model.norm, width) if form.norm_in else nn.Identity()
+        self.widen = nn.Linear(width, model.dim) if form.embedding_dim else nn.Identity()
         self.dropout = nn.Dropout(model.dropout)
-        self.layers = nn.ModuleList(Layer(layer, model) for layer in form.layers)
+        self.order = tuple(range(len(form.layers))) if form.shared is None else form.shared
+        self.layers = nn.ModuleList(Layer(form.layers[self.order.index(i)], model) for i in sorted({*self.order}))
         self.norm_out = Norm(model.norm, model.dim) if form.norm_out else nn.Identity()
         heads = form.layers[0].self_attention.heads
         self.relative_bias = None if form.relative_bias is None else RelativeBias(form.relative_bias, heads)
@@ -49,15 +52,15 @@ class Stack(nn.Module):
         across = None if memory is None else Where(here.across(memory.keep, memory.hidden.shape[1]))
         unseen = None if memory is None or (cache is not None and cache.length) else memory.hidden
         where = self._where(here)
-        for i, layer in enumerate(self.layers):
+        for i, weights in enumerate(self.order):
             kept = None if cache is None else cache.layer(i)
-            x = layer(x, unseen, where[i], across, kept, tap.at(str(i)))
+            x = self.layers[weights](x, unseen, where[i], across, kept, tap.at(str(i)))
         if cache is not None:
             cache.advance(text.ids, None if here.aligned else here.k, here.keep)
         return tap("final", self.norm_out(x))
 
     def embed(self, text: Text, here: Places) -> Tensor:
-        """What enters layer 0: embedding (scaled), positions, token types, norm. [B, T, D]."""
+        """What enters layer 0: embedding (scaled), positions, token types, norm, the model's width. [B, T, D]."""
         x = self.embedding(text.ids)
         if self.form.embedding_scale != 1.0:
             # In the weights' own type: a bf16 checkpoint was trained with the rounded factor.
@@ -66,7 +69,7 @@ class Stack(nn.Module):
             x = x + self.positions(here.q, x.dtype)
         if self.token_types is not None:
             x = x + self.token_types(torch.zeros_like(text.ids) if text.types is None else text.types)
-        return self.dropout(self.norm_in(x))
+        return self.widen(self.dropout(self.norm_in(x)))
 
     def _where(self, here: Places) -> list[Where]:
         """For each layer; layers of the same form share one."""

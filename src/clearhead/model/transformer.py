@@ -39,7 +39,7 @@ class Transformer(nn.Module):
         self.decoder = None if config.decoder is None else Stack(config.decoder, config)
         if config.shared_embeddings and self.encoder is not None and self.decoder is not None:
             self.decoder.embedding = self.encoder.embedding
-        self.head = None if config.head is None else Head(config.head, config, self.last.form.vocab)
+        self.head = None if config.head is None else Head(config.head, config, self.last.form)
         if not self.last.embedding.weight.is_meta:  # there are no numbers to draw where there is no memory
             initialise(self, config)
 
