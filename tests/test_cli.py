@@ -18,7 +18,10 @@ from clearhead.model.transformer import Transformer
 from clearhead.text.build import word_tokenizer
 from clearhead.text.pair import Pair
 
-VERBS = ["lesson", "check", "exercise", "laws", "demo", "translate", "complete", "describe"]
+VERBS = [
+    *("lesson", "check", "exercise", "laws", "demo", "translate", "complete", "describe", "look", "explain"),
+    *("verify", "convert"),
+]
 
 
 class Said(NamedTuple):
@@ -135,9 +138,25 @@ def test_describe_in_words_and_json(folder: Path, call: Callable[..., Said]) -> 
     assert "decoder.0.cross.weights" in found["sites"]
 
 
+def test_convert_and_verify(folder: Path, tmp_path: Path, call: Callable[..., Said]) -> None:
+    assert call("verify", folder).returncode == 2, "there is nothing to compare with"
+    made = call("convert", folder, tmp_path / "out", "--dtype", "bfloat16")
+    assert (made.returncode, made.stdout) == (0, "")
+    found = call("verify", tmp_path / "out", "--json")
+    assert found.returncode == 0
+    assert json.loads(found.stdout)["equal"] is True
+    config = tmp_path / "out" / "config.json"
+    config.write_text(config.read_text().replace('"eps": 1e-05', '"eps": 0.5'))
+    changed = call("verify", tmp_path / "out")
+    assert changed.returncode == 1
+    assert "norm.eps 0.5 in place of 1e-05" in changed.stdout
+
+
 @pytest.mark.parametrize(
     ("words", "given", "sentence"),
     [
+        (["convert", "nowhere", "out"], "", "nowhere is not a folder"),
+        (["convert", "MODEL", "out", "--dtype", "int8"], "", "dtype 'int8' is not known"),
         (["translate", "MODEL", "one three"], "", "'three' is unknown"),
         (["translate", "MODEL", ""], "", "the text is empty"),
         (["translate", "nowhere", "one"], "", "nowhere is not a folder"),
@@ -219,3 +238,26 @@ def test_a_closed_pipe_is_no_error(folder: Path) -> None:
     )
     assert found.stdout.split("\n")[1] == "0"
     assert "Traceback" not in found.stderr
+
+
+def test_look_in_a_table_in_a_map_and_as_json(folder: Path, call: Callable[..., Said]) -> None:
+    words = "one two"
+    assert "entropy of each head" in call("look", str(folder), words).stdout
+    assert "encoder, layer 0, head 1" in call("look", str(folder), words, "--heads", "0.1").stdout
+    found = json.loads(call("look", str(folder), words, "--json", "--stat", "max", "--to", "deux").stdout)
+    assert [part["name"] for part in found["parts"]] == ["encoder", "decoder", "cross"]
+    said = call("look", str(folder), words, "--heads", "2")
+    assert (said.returncode, said.stdout) == (2, "")
+    assert "write layer.head, counted from 0, such as 5.3" in said.stderr
+
+
+def test_explain_as_text_markdown_page_and_json(folder: Path, call: Callable[..., Said], tmp_path: Path) -> None:
+    asked = ("explain", str(folder), "one two", "encoder.0.self.weights", "--head", "1", "--query", "0", "--key", "1")
+    found = json.loads(call(*asked, "--json").stdout)
+    assert abs(found["shown"] - found["value"]) < 1e-3
+    assert f"weight = {found['shown']:.{found['decimals']}f}" in call(*asked).stdout
+    assert "$$" in call(*asked, "--markdown").stdout
+    assert "shows it" in call(*asked, "--html", str(tmp_path / "page.html")).stdout
+    assert "<h1>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert call(*asked[:-1], "9").returncode == 2
+    assert "key 9 of 3; use 0 to 2" in call(*asked[:-1], "9").stderr

@@ -13,6 +13,7 @@ from clearhead.config import (
     Head,
     Layer,
     Linear,
+    LongRope,
     Norm,
     Positions,
     RelativeBias,
@@ -30,7 +31,7 @@ ENCODER = Stack(layers=(PLAIN,), vocab=10)
 ALONE, BESIDE = Stack(layers=(BACK,), vocab=10), Stack(layers=(BOTH,), vocab=10)
 
 
-def rotated(scaling: Linear | Bands | Yarn | None) -> Layer:
+def rotated(scaling: Linear | Bands | Yarn | LongRope | None) -> Layer:
     return replace(BACK, self_attention=replace(AHEAD, rotary=Rotary(layout="pairs", scaling=scaling)))
 
 
@@ -63,6 +64,9 @@ GOOD = {
     "linear": TransformerConfig(dim=4, decoder=replace(ALONE, layers=(rotated(Linear(factor=2.0)),))),
     "bands": TransformerConfig(
         dim=4, decoder=replace(ALONE, layers=(rotated(Bands(factor=8.0, low=1.0, high=4.0, length=64)),))
+    ),
+    "longrope": TransformerConfig(
+        dim=4, decoder=replace(ALONE, layers=(rotated(LongRope(short=(1.0,), long=(2.0,), length=64)),))
     ),
     "yarn": TransformerConfig(dim=4, decoder=replace(ALONE, layers=(rotated(Yarn(factor=4.0, length=64)),))),
 }
@@ -198,6 +202,18 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "yarn": (
         turned(scaling=Yarn(factor=2.0, length=9, slow=40.0)),
         rf"{AT}\.rotary\.scaling\.slow is 40\.0.*fast, 32\.0",
+    ),
+    "longrope": (
+        turned(scaling=LongRope(short=(1.0,), long=(1.0, 2.0), length=9)),
+        rf"{AT}\.rotary\.scaling\.long has 2 numbers, but head_dim 2 \* fraction 1\.0 is 1 pairs",
+    ),
+    "no factor": (
+        turned(scaling=LongRope(short=(0.0,), long=(1.0,), length=9)),
+        rf"{AT}\.rotary\.scaling\.short holds 0\.0; each must be above 0",
+    ),
+    "no dense layer": (
+        {"head": Head(transform_bias=False)},
+        r"head\.transform_bias is False, but head\.transform is None",
     ),
     "length": (turned(scaling=Yarn(factor=2.0, length=0)), rf"{AT}\.rotary\.scaling\.length is 0.* 1"),
 }

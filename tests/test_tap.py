@@ -17,7 +17,8 @@ def test_the_silent_tap_changes_nothing_and_keeps_nothing() -> None:
     assert SILENT.at("decoder").at("3") is SILENT
     assert SILENT.opens() is False
     assert vars(SILENT) == {}
-    SILENT.product(value, value, value)
+    assert SILENT.text("decoder", value, None) is SILENT
+    SILENT.product(value, value, value, value)
     assert vars(SILENT) == {}
     assert type(SILENT) is Tap
 

@@ -19,15 +19,20 @@ if TYPE_CHECKING:
     from clearhead.generation.generate import generate as generate
     from clearhead.generation.text import complete as complete
     from clearhead.generation.text import translate as translate
+    from clearhead.lens.edit import edit as edit
+    from clearhead.lens.edits import ablate as ablate
     from clearhead.lens.record import record as record
     from clearhead.model.cache import Cache as Cache
     from clearhead.model.describe import describe as describe
+    from clearhead.model.embed import embed as embed
     from clearhead.model.transformer import Transformer as Transformer
     from clearhead.tap import sites as sites
+    from clearhead.view.look import look as look
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ablate": "clearhead.lens.edits",
     "Cache": "clearhead.model.cache",
     "Transformer": "clearhead.model.transformer",
     "TransformerConfig": "clearhead.config",
@@ -37,9 +42,12 @@ _HOMES = {
     "compare_models": "clearhead.checker.compare",
     "complete": "clearhead.generation.text",
     "describe": "clearhead.model.describe",
+    "embed": "clearhead.model.embed",
+    "edit": "clearhead.lens.edit",
     "generate": "clearhead.generation.generate",
     "laws": "clearhead.checker.laws",
     "load": "clearhead.families.load",
+    "look": "clearhead.view.look",
     "preset": "clearhead.families.presets",
     "record": "clearhead.lens.record",
     "save": "clearhead.families.load",
@@ -51,6 +59,8 @@ __all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "lens":
+        return import_module("clearhead.lens")
     if name not in _HOMES:
         raise AttributeError(f"module 'clearhead' has no attribute {name!r}; it has {', '.join(_HOMES)}")
     value = getattr(import_module(_HOMES[name]), name)

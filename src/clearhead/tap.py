@@ -7,7 +7,7 @@ Recorders and editors are other taps; the formulas know none of them.
 
 from typing import Any, TypeVar
 
-from clearhead.config import TransformerConfig
+from clearhead.config import AnyHead, TextClassifier, TextEmbedding, TransformerConfig
 
 T = TypeVar("T")
 
@@ -27,8 +27,12 @@ class Tap:
         """Whether somebody will change `scores` or `weights` here, so that they must be computed in the open."""
         return False
 
-    def product(self, q: Any, k: Any, weigh: Any) -> None:
-        """The queries and all the keys as they enter the product, and the rule that turns them into weights.
+    def text(self, stack: str, ids: Any, cache: Any) -> "Tap":
+        """The tap for a stack that begins to read: `ids` [B, T], or sound, go on where `cache` ends (None: nowhere)."""
+        return self
+
+    def product(self, q: Any, k: Any, v: Any, weigh: Any) -> None:
+        """The queries, all keys and all values as they enter the product, and the rule that makes weights of them.
 
         Called by every attention, on every path: enough to compute any row of weights later with the same formula.
         """
@@ -51,4 +55,12 @@ def sites(config: TransformerConfig) -> tuple[str, ...]:
             inner += ["feed_forward.hidden", "feed_forward.out", "residual"]
             found += [f"{name}.{i}.{site}" for site in inner]
         found.append(f"{name}.final")
-    return (*found, "logits") if config.head is not None else tuple(found)
+    return (*found, *_head_sites(config.head))
+
+
+def _head_sites(head: AnyHead | None) -> tuple[str, ...]:
+    if head is None:
+        return ()
+    if isinstance(head, TextEmbedding):
+        return ("pooled", "embedding")
+    return ("pooled", "logits") if isinstance(head, TextClassifier) else ("logits",)

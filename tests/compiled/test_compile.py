@@ -1,17 +1,30 @@
 """Compiled = eager, in one graph, for the three kinds of model and in three types."""
 
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.testing import CompileCounter
 
+from clearhead.config import AnswerSpan, AnyHead, Dense, TextClassifier, TextEmbedding
 from clearhead.formulas.attention import attention
+from clearhead.lens.edit import edit
+from clearhead.lens.edits import ablate
+from clearhead.lens.record import record
+from clearhead.lens.rows import Scores
 from clearhead.model.cache import Cache
 from clearhead.tap import Tap
 from model.tiny import ALL, TRANSLATORS, build, close, text
 
+HEADS: list[AnyHead] = [
+    TextClassifier(labels=("a", "b"), pool="eos", dense=Dense(activation="tanh")),
+    TextClassifier(labels=("a", "b"), pool="not_pad"),
+    AnswerSpan(),
+    TextEmbedding(pool="mean", normalise=True),
+]
 LIMITS = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
 
 
@@ -70,6 +83,23 @@ def test_loss_and_gradients_compile(kind: str) -> None:
         close(a, b)
 
 
+@pytest.mark.parametrize("kind", ["learned_decoder", "learned_encoder", "post_norm_translator"])
+@pytest.mark.parametrize("head", HEADS, ids=lambda head: f"{type(head).__name__} {getattr(head, 'pool', '')}")
+def test_the_other_heads_compile(kind: str, head: AnyHead) -> None:
+    model = build(replace(ALL[kind](), head=head, pad=0, eos=2, start=1))
+    given = {key: value for key, value in inputs(kind, True).items() if key != "decoder_input_ids"}
+    given["input_ids"][:, 4] = 2
+    if isinstance(head, AnswerSpan):
+        given["labels"] = torch.tensor([[1, 3], [2, 5]])
+    got, expected = compiled(model)(**given), model(**given)
+    close(
+        got.embedding if got.logits is None else got.logits,
+        expected.embedding if got.logits is None else expected.logits,
+    )
+    if "labels" in given:
+        close(got.loss, expected.loss)
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["rotary_decoder", "learned_decoder"])
 def test_a_cache_may_be_used_by_a_compiled_model(kind: str) -> None:
@@ -124,3 +154,64 @@ def test_the_formula_compiles_with_every_option() -> None:
 def test_inductor_equals_eager() -> None:
     model, ids = build(ALL["rotary_decoder"](), torch.float32), text(2, 6)
     close(compiled(model, "inductor")(ids).logits, model(ids).logits, 1e-5)
+
+
+RECORDED = ["*.weights", "*.residual", "*.q", "logits"]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["relative_translator", "rotary_decoder", "window_decoder", "learned_encoder"])
+def test_recording_and_editing_after_compilation(kind: str) -> None:
+    """With every kind of rule; a growing recording does not make the compiler look again."""
+    model, given = build(ALL[kind]()), inputs(kind, padded=True)
+    counted = CompileCounter()
+    fast = compiled(model, counted)  # type: ignore[arg-type]
+    before = last(fast, given)
+    for _ in range(3):
+        with record(model, RECORDED) as seen:
+            for _ in range(2):
+                assert torch.equal(last(fast, given), before)
+        with record(model, RECORDED) as truth:
+            last(model, given)
+        assert len(seen.calls) == 2
+        assert set(seen) == set(truth)
+        for address, value in seen.items():
+            mine, theirs = (v.dense() if isinstance(v, Scores) else v for v in (value, truth[address]))
+            close(mine, theirs)
+    assert counted.frame_count == 2
+
+
+@torch.no_grad()
+def test_twenty_ablations_cost_two_compilations_at_most() -> None:
+    model, given = build(ALL["rotary_decoder"]()), inputs("rotary_decoder", padded=False)
+    counted = CompileCounter()
+    fast = compiled(model, counted)  # type: ignore[arg-type]
+    before, results = last(fast, given), []
+    for i in range(20):
+        changes = {"decoder.1.self.heads": ablate(heads=[i % 2], positions=[i // 2 % 6] if i < 10 else [0, i // 4])}
+        with edit(model, changes):
+            results.append(last(fast, given))
+            close(results[-1], last(model, given))
+        assert not torch.equal(results[-1], before)
+    assert torch.equal(last(fast, given), before)
+    assert counted.frame_count <= 3, "one without edits, and two"
+
+
+@torch.no_grad()
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning"
+)  # torch's own, when it makes an operator functional
+@pytest.mark.skipif(shutil.which("c++") is None, reason="inductor needs a C++ compiler")
+def test_recording_and_editing_under_inductor() -> None:
+    model, given = build(ALL["rotary_decoder"]()).float(), inputs("rotary_decoder", padded=False)
+    fast = compiled(model, "inductor")
+    before = last(fast, given)
+    with record(model, RECORDED) as seen:
+        close(last(fast, given), before, 1e-6)
+    with record(model, RECORDED) as truth:
+        last(model, given)
+    for address, value in seen.items():
+        mine, theirs = (v.dense() if isinstance(v, Scores) else v for v in (value, truth[address]))
+        close(mine, theirs, 1e-5)
+    with edit(model, {"decoder.*.weights": ablate(heads=[0])}):
+        close(last(fast, given), last(model, given), 1e-5)

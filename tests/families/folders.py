@@ -10,6 +10,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import clearhead
+from clearhead.config import TransformerConfig
+from clearhead.families.family import Settings
+from clearhead.families.known import family_of
 from truth.cases import text
 
 
@@ -27,3 +30,17 @@ def rename(folder: Path, change: Callable[[dict[str, Tensor]], dict[str, Tensor]
 def logits(folder: Path) -> Tensor:
     with torch.no_grad():
         return clearhead.load(folder)(text(2, 9)).logits
+
+
+def config_of(content: dict[str, Any]) -> TransformerConfig:
+    family, task = family_of(content)
+    return family.config(Settings(content, task, frozenset()))
+
+
+def said(config: TransformerConfig) -> dict[str, Any]:
+    """As plain data, with the width of heads in numbers, which some files leave to be worked out."""
+    plain = config.to_dict()
+    forms = [run["layer"]["self_attention"] for name in config.stacks for run in plain[name]["layers"]]
+    for form in forms:
+        form["head_dim"] = form["head_dim"] or config.dim // form["heads"]
+    return plain

@@ -92,8 +92,8 @@ def test_unknown_architectures_say_what_is_known(make: Make) -> None:
     edit(folder, model_type="unheard")
     with pytest.raises(ValueError, match=r"model_type 'unheard'.*known are clearhead, gpt2, .*docs/families.md"):
         clearhead.load(folder)
-    edit(folder, model_type="llama", architectures=["LlamaForTokenClassification"])
-    with pytest.raises(ValueError, match=r"LlamaForTokenClassification; .* knows LlamaForCausalLM, LlamaModel"):
+    edit(folder, model_type="llama", architectures=["LlamaForQuestionAnswering"])
+    with pytest.raises(ValueError, match=r"LlamaForQuestionAnswering; .* knows LlamaForCausalLM, LlamaModel"):
         clearhead.load(folder)
     edit(folder, model_type="mixtral", num_local_experts=8)
     with pytest.raises(ValueError, match="'mixtral', a mixture of experts; those are not yet supported"):

@@ -1,13 +1,17 @@
 """The config.json of published models as their authors wrote it, old keys included: read, and of the right size."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import transformers as hf
 
-from clearhead.families.family import Settings
-from clearhead.families.known import family_of
 from clearhead.model.transformer import Transformer
+from families.folders import config_of, said
+from families.published import MORE
+from families.published_translators import TRANSLATORS
 
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -255,13 +259,27 @@ PUBLISHED: dict[str, tuple[dict[str, Any], int]] = {
         },
         109_482_240 - 768 * 769,  # the published number counts the pooler
     ),
+    **MORE,
+    **TRANSLATORS,
 }
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_configs_are_understood(name: str) -> None:
     content, size = PUBLISHED[name]
-    family, head = family_of(content)
     with torch.device("meta"):
-        model = Transformer(family.config(Settings(content, head, frozenset())))
+        model = Transformer(config_of(content))
     assert sum(p.numel() for p in model.parameters()) == size
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_todays_spelling_comes_to_the_same_model(name: str, tmp_path: Path) -> None:
+    """What the home library makes of the file, and would write today, with all its defaults."""
+    content, size = PUBLISHED[name]
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    home = hf.AutoConfig.from_pretrained(tmp_path)
+    today = {**json.loads(home.to_json_string(use_diff=False)), "architectures": content["architectures"]}
+    assert said(config_of(today)) == said(config_of(content))
+    with torch.device("meta"):
+        parameters = getattr(hf, content["architectures"][0])(home).named_parameters()
+    assert sum(p.numel() for part, p in parameters if "pooler" not in part) == size

@@ -23,7 +23,7 @@ class Steps(Tap):
     def opens(self) -> bool:
         return self.doubled in ("scores", "weights")
 
-    def product(self, q: Any, k: Any, weigh: Any) -> None:
+    def product(self, q: Any, k: Any, v: Any, weigh: Any) -> None:
         self.products.append((q, k, weigh))
 
     def __call__(self, site: str, value: Any) -> Any:

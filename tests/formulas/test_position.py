@@ -18,6 +18,8 @@ from clearhead import reference
 from clearhead.formulas.position import (
     banded_rates,
     linear_rates,
+    longrope_factor,
+    longrope_rates,
     relative_buckets,
     rotary_rates,
     rotate,
@@ -168,6 +170,33 @@ def test_yarn_of_factor_1_changes_nothing() -> None:
     rates = rotary_rates(16)
     torch.testing.assert_close(yarn_rates(rates, 10000.0, 1.0, 64, 32.0, 1.0, True), rates)
     assert yarn_factor(1.0) == 1.0
+
+
+SHORT, LONG = [1.0, 1.1, 1.3, 2.0], [1.5, 4.0, 9.0, 30.0]
+
+
+def test_longrope_chooses_its_factors_by_the_length_of_the_text() -> None:
+    """Against NumPy in float64: three texts of 16, 17 and 100 tokens."""
+    tokens = torch.tensor([[16], [17], [100]])
+    got = longrope_rates(8, 10000.0, SHORT, LONG, 16, tokens)
+    plain = 10000.0 ** (-np.arange(0, 8, 2) / 8)
+    expected = np.stack([plain / SHORT, plain / LONG, plain / LONG])[:, None]
+    np.testing.assert_allclose(got, expected, rtol=3e-7)
+
+
+@pytest.mark.parametrize("tokens", [4, 16, 17])
+def test_longrope_equals_the_oracle(tokens: int) -> None:
+    scaling = {"rope_type": "longrope", "short_factor": SHORT, "long_factor": LONG, "factor": 4.0, "rope_theta": 500.0}
+    config = LlamaConfig(
+        head_dim=8,
+        max_position_embeddings=64,
+        rope_parameters=scaling | {"original_max_position_embeddings": 16},
+    )
+    expected, factor = ROPE_INIT_FUNCTIONS["longrope"](config, torch.device("cpu"), seq_len=tokens)
+    assert torch.equal(longrope_rates(8, 500.0, SHORT, LONG, 16, torch.tensor([tokens]))[0], expected)
+    assert longrope_factor(4.0, 16) == pytest.approx(factor, rel=1e-12)
+    assert longrope_factor(4.0, 16) == pytest.approx(1.5**0.5)  # ln 4 is half of ln 16
+    assert longrope_factor(1.0, 16) == 1.0
 
 
 def test_pos_07_relative_buckets() -> None:

@@ -62,7 +62,7 @@ def test_looking_changes_no_bit_while_training() -> None:
     class Look(Tap):
         seen = False
 
-        def product(self, q: Tensor, k: Tensor, weigh: object) -> None:
+        def product(self, q: Tensor, k: Tensor, v: Tensor, weigh: object) -> None:
             self.seen = True
 
     q, k, v = inputs()

@@ -18,6 +18,7 @@ from transformers.generation.logits_process import (
 from clearhead.generation.choose import adjust, min_p, pick, repetition_penalty, seen_tokens, temperature, top_k, top_p
 from clearhead.generation.generate import generate
 from clearhead.generation.options import Options
+from clearhead.generation.stop import Stop
 from generation.toys import decoder_only
 
 NOTHING = torch.zeros(1, 0, dtype=torch.int64)
@@ -130,5 +131,17 @@ def test_several_draws_of_one_prompt_stand_together_and_differ() -> None:
 
 def test_forbidden_tokens_can_not_be_chosen() -> None:
     logits = torch.tensor([[3.0, 2.0, 1.0]])
-    assert adjust(logits, Options(), NOTHING, None, [0]).argmax() == 1
-    assert torch.equal(adjust(logits, Options(), NOTHING, None, []), logits)
+    stop = Stop(eos=(2,), pad=0, least=0, most=5)
+    assert adjust(logits, Options(), NOTHING, None, stop._replace(banned=(0,)), 3).argmax() == 1
+    assert torch.equal(adjust(logits, Options(), NOTHING, None, stop, 3), logits)
+
+
+def test_the_first_token_may_be_forced_and_some_may_not_come_first() -> None:
+    """A forced token costs nothing: it is not the model's choice, and a beam's score is not to suffer from it."""
+    logits = torch.tensor([[3.0, 2.0, 1.0]])
+    stop = Stop(eos=(), pad=0, least=0, most=5, late=(0,), forced=2)
+    first, second, third = (adjust(logits, Options(), NOTHING, None, stop, written) for written in range(3))
+    assert first.tolist() == [[-math.inf, -math.inf, 0.0]]
+    assert second.argmax() == 1
+    assert third.argmax() == 0
+    assert adjust(logits, Options(), NOTHING, None, stop._replace(forced=None), 0).argmax() == 1

@@ -40,6 +40,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"eos_token_id": [2, -1]}, "eos_token_id is -1"),
     ({"pad_token_id": 99}, "pad_token_id is 99"),
     ({"decoder_input_ids": IDS}, "decoder_input_ids is for a decoder beside an encoder"),
+    ({"input_features": IDS}, "input_features is given, but this model reads text, input_ids"),
+    ({"forced_bos_token_id": 11}, "forced_bos_token_id is 11, but the vocabulary has 11 tokens"),
+    ({"forced_bos_token_id": 3}, "forced_bos_token_id is 3, but 3 tokens stand already"),
+    ({"suppress_tokens": [3, 11]}, "suppress_tokens is 11, but the vocabulary"),
+    ({"begin_suppress_tokens": [-1]}, "begin_suppress_tokens is -1, but the vocabulary"),
 ]
 
 

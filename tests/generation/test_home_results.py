@@ -27,9 +27,10 @@ def compare(make: Any, seed: int = 0, vocab: int = 12, **options: Any) -> Tensor
     home, ours = make(seed, vocab, std=0.6)
     ids, mask = prompts(make, vocab)
     details = {"return_dict_in_generate": True, **options}
-    home_only = {"suppress_tokens": [PAD], "output_scores": True}  # ours never writes pad anyway
+    suppressed = [PAD, *options.get("suppress_tokens", ())]  # ours never writes pad anyway
+    home_only = {"do_sample": False, "output_scores": True, **details, "suppress_tokens": suppressed}
     torch.manual_seed(seed)
-    theirs = home.generate(ids, attention_mask=mask, **{"do_sample": False, **details}, **home_only)
+    theirs = home.generate(ids, attention_mask=mask, **home_only)
     torch.manual_seed(seed)
     found = generate(ours, ids, mask, **details)
     assert torch.equal(found.sequences, theirs.sequences)
@@ -91,6 +92,19 @@ def test_the_same_seed_draws_the_same_tokens(make: Any, filters: dict[str, Any])
     for seed in (0, 1):
         found = compare(make, seed, max_new_tokens=8, do_sample=True, num_return_sequences=2, **filters)
         assert not torch.equal(found[::2], found[1::2])
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+@pytest.mark.parametrize("forced", [{}, {"forced_bos_token_id": 7}])
+def test_tokens_that_are_forced_and_tokens_that_may_not_come(num_beams: int, forced: dict[str, int]) -> None:
+    for seed in range(3):
+        plain = compare(bart, seed, max_new_tokens=10, num_beams=num_beams, **forced)
+        often, first = int(plain[plain > 2].mode().values), int(plain[0, 1 + len(forced)])
+        named = {"suppress_tokens": [often], "begin_suppress_tokens": [first, 8]}
+        found = compare(bart, seed, max_new_tokens=10, num_beams=num_beams, **named, **forced)
+        assert often not in found[:, 1 + len(forced) :]
+        assert first not in found[:, 1 + len(forced)]
+        assert not forced or set(found[:, 1].tolist()) == {7}
 
 
 def test_some_texts_end_and_some_do_not() -> None:

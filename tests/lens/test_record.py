@@ -2,13 +2,17 @@
 
 import pytest
 import torch
+from torch import Tensor
 
 from clearhead.config import Attention, FeedForward, Layer, Positions, Rotary, Stack, TransformerConfig
 from clearhead.formulas.attention import attention_weights
-from clearhead.lens.record import Weights, record
+from clearhead.lens.record import record
+from clearhead.lens.rows import Scores, Weights
 from clearhead.model.cache import Cache
 from clearhead.model.transformer import Transformer
 from clearhead.tap import SILENT, Tap
+from lens.products import inputs
+from model.tiny import ALL, build
 
 IDS = torch.tensor([[3, 4, 5, 6, 7], [0, 0, 8, 9, 10]])
 MASK = torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 1, 1]])
@@ -81,7 +85,7 @@ def test_lazy_weights_equal_those_taken_in_flight(model: Transformer) -> None:
     model(IDS, MASK, decoder_input_ids=IDS[:, 2:], tap=Opened())
     assert len(seen) == 12
     for address, lazy in seen.items():
-        assert isinstance(lazy, Weights)
+        assert isinstance(lazy, Scores)
         assert torch.allclose(lazy.dense(), Opened.taken[address], atol=1e-5)
 
 
@@ -142,3 +146,19 @@ def test_what_is_recorded_holds_no_graph(model: Transformer) -> None:
     with record(model, ["*"]) as seen:
         run(model)
     assert not any(value.requires_grad for value in seen.values() if isinstance(value, torch.Tensor))
+
+
+@pytest.mark.parametrize("entries", [2**24, 0], ids=["written down", "as a rule"])
+def test_weights_stay_as_they_were_when_training_goes_on(entries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A learned bias by distance is part of the rule."""
+    monkeypatch.setattr("clearhead.model.position.BLOCK", entries)
+    model = build(ALL["relative_translator"]())
+    with record(model, "*.self.weights") as seen:
+        model(**inputs("relative_translator"))
+    assert all(isinstance(view.scoring.bias, Tensor) == bool(entries) for view in seen.values())
+    before = [view.dense() for view in seen.values()]
+    assert not any(weights.requires_grad for weights in before)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    assert all(torch.equal(view.dense(), weights) for view, weights in zip(seen.values(), before, strict=True))

@@ -13,17 +13,24 @@ import torch
 from torch import Tensor
 
 from clearhead.config import (
+    AnswerSpan,
+    AnyHead,
     Attention,
     Bands,
+    Dense,
     FeedForward,
     Head,
     Layer,
     Linear,
+    LongRope,
     Norm,
     Positions,
     RelativeBias,
     Rotary,
     Stack,
+    TextClassifier,
+    TextEmbedding,
+    TokenClassifier,
     TransformerConfig,
     Yarn,
 )
@@ -42,6 +49,7 @@ ELSEWHERE = {
     "shared": "test_model_parts",
     "audio": "test_model_audio",
     "bins": "test_model_audio",
+    "answer": "test_model_loss: what labels mean",
     "count": "test_model_inputs: pos_08; the sinusoids have no end of their own",
 }
 
@@ -56,7 +64,7 @@ def across() -> Attention:
     return attention(window=None, qk_norm=None)
 
 
-def rotary(scaling: Linear | Bands | Yarn | None) -> Rotary:
+def rotary(scaling: Linear | Bands | Yarn | LongRope | None) -> Rotary:
     return Rotary(theta=100.0, fraction=0.7, scaling=scaling)
 
 
@@ -65,6 +73,7 @@ def base() -> TransformerConfig:
     ff = FeedForward(dim=9, activation="gelu_tanh", gated=True)
     bands = rotary(Bands(factor=3.0, low=1.0, high=4.0, length=150))
     yarn = rotary(Yarn(factor=3.0, length=150, fast=6.0, slow=0.9, attention_factor=1.2, truncate=False))
+    long = rotary(LongRope(short=(1.1, 1.2), long=(2.0, 3.0), length=30, attention_factor=1.2))
     encoder = Stack(
         layers=(
             Layer(self_attention=attention(), feed_forward=ff),
@@ -85,6 +94,7 @@ def base() -> TransformerConfig:
         layers=(
             Layer(self_attention=attention(True, rotary=bands), cross_attention=across(), feed_forward=ff),
             Layer(self_attention=attention(True, rotary=yarn), cross_attention=across(), feed_forward=ff),
+            Layer(self_attention=attention(True, rotary=long), cross_attention=across(), feed_forward=ff),
         ),
         vocab=VOCAB,
         embedding_dim=6,
@@ -101,7 +111,10 @@ def base() -> TransformerConfig:
 KINDS = (["layer", "layer_gain", "rms", "rms_plus_one"], ["learned", "interleaved", "halves", "halves_inclusive"])
 FLIPS: dict[str, list[Any]] = {
     "layout": ["half", "pairs"],
-    "activation": ["relu", "gelu", "gelu_tanh", "silu"],
+    "activation": ["relu", "gelu", "gelu_tanh", "silu", "tanh"],
+    "pool": ["first", "last", "mean", "max", "eos", "not_pad"],
+    "dense": [None],
+    "width": [None, 4],
     "transform": [None, "relu", "gelu_tanh", "silu"],
     "norm_place": ["pre", "post", "output", "sandwich"],
     "qk_norm": [None, "width"],
@@ -129,6 +142,10 @@ def other_values(name: str, value: Any) -> list[Any]:
         return [v for v in FLIPS[name] if v != value and (name != "bias" or type(v) is type(value))]
     if isinstance(value, bool):
         return [not value]
+    if name == "labels":
+        return [(*value, "one more")]
+    if isinstance(value, tuple) and isinstance(value[0], float):
+        return [tuple(2 * v for v in value)]
     return [value * 2 or 1] if isinstance(value, int | float) else []
 
 
@@ -173,8 +190,10 @@ def _put(form: Any, name: str, value: Any) -> Any:
 
 
 def logits(model: Transformer) -> Tensor:
+    """Of a long text, and of a short one, which turns by other angles."""
     types = torch.arange(TOKENS)[None] // 20 % 2
-    return model(text(1, TOKENS), None, text(1, TOKENS, seed=1), token_type_ids=types).logits
+    long = model(text(1, TOKENS), None, text(1, TOKENS, seed=1), token_type_ids=types).logits
+    return torch.cat([long, model(text(1, 9), None, text(1, 9, seed=1)).logits], dim=1)
 
 
 def run(config: TransformerConfig) -> Tensor | str:
@@ -205,10 +224,45 @@ def test_every_field_of_the_config_has_an_effect() -> None:
     assert len(refused) < 0.2 * seen, refused
 
 
+DENSE = Dense(width=5, activation="gelu", norm=True)
+HEADS = [
+    *(TextClassifier(labels=("a", "b"), pool=pool, dense=DENSE) for pool in ("first", "max", "eos", "not_pad")),
+    TextClassifier(labels=("a",), pool="mean"),
+    TokenClassifier(labels=("a", "b"), dense=DENSE, bias=False),
+    AnswerSpan(dense=replace(DENSE, bias=False)),
+    TextEmbedding(pool="last", dense=DENSE, normalise=True),
+]
+
+
+def under(head: AnyHead) -> TransformerConfig:
+    layer = Layer(self_attention=Attention(heads=2), feed_forward=FeedForward(dim=9))
+    return TransformerConfig(dim=8, encoder=Stack(layers=(layer,), vocab=VOCAB), head=head, pad=0, eos=1)
+
+
+@pytest.mark.parametrize("head", HEADS)
+@torch.no_grad()
+def test_every_field_of_the_other_heads_has_an_effect(head: AnyHead) -> None:
+    ids = text(1, 9)
+    ids[0, 4], ids[0, 7:] = 1, 0
+
+    def found(config: TransformerConfig) -> Tensor:
+        out = build(config)(ids)
+        return out.embedding if out.logits is None else out.logits
+
+    plain = found(under(head))
+    changed = [(path, config) for path, config in flips(under(head)) if path.startswith("head")]
+    others = [(path, found(config)) for path, config in changed]
+    idle = [path for path, got in others if got.shape == plain.shape and (got - plain).abs().max() < 1e-7]
+    assert len(others) > 1
+    assert not idle, idle
+
+
 def test_every_field_is_flipped_or_tested_elsewhere() -> None:
     flipped = {path.split(" = ")[0].split(".")[-1].split("[")[0].split(" ")[0] for path, _ in flips(base())}
     kinds = (TransformerConfig, Norm, Stack, Layer, Attention, FeedForward, Head, Positions, RelativeBias, Rotary)
-    every = {f.name for kind in (*kinds, Linear, Bands, Yarn) for f in fields(kind)}
+    flipped |= {path.split(" = ")[0].split(".")[-1] for head in HEADS for path, _ in flips(under(head))}
+    heads = (Dense, TextClassifier, TokenClassifier, AnswerSpan, TextEmbedding)
+    every = {f.name for kind in (*kinds, *heads, Linear, Bands, Yarn, LongRope) for f in fields(kind)}
     inner = {"norm", "encoder", "decoder", "self_attention", "feed_forward", "cross_attention", "head"}
     assert every - flipped - set(ELSEWHERE) - inner == set()
 

@@ -44,7 +44,7 @@ class Notes(Tap):
     def opens(self) -> bool:
         return self.opened
 
-    def product(self, q: Any, k: Any, weigh: Any) -> None:
+    def product(self, q: Any, k: Any, v: Any, weigh: Any) -> None:
         self.root.products.append(self.place)
 
 

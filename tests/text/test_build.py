@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.text.build import bpe_tokenizer, bytes_tokenizer, char_tokenizer, piece_tokenizer, word_tokenizer
-from clearhead.text.pair import load_tokenizer
+from clearhead.text.pair import saved
 from clearhead.text.tokenizer import Tokenizer, byte_characters
 
 CORPUS = ["the cat sat on the mat", "a cat, a hat:\n the Seán 🙂 地"]
@@ -77,7 +77,7 @@ def test_nothing_to_encode(build) -> None:
 def test_trn_13_special_tokens_survive_the_file(build, tmp_path: Path) -> None:
     tok = build(bos=True, eos=True, mask=True)
     tok.save(tmp_path / "new" / "folder")
-    again = load_tokenizer(tmp_path / "new" / "folder")
+    again = saved(tmp_path / "new" / "folder")
     assert isinstance(again, Tokenizer)
     assert again.inner.get_vocab() == tok.inner.get_vocab()
     assert (again.pad, again.bos, again.eos, again.unk, again.mask) == (0, 1, 2, None, 3)

@@ -6,7 +6,7 @@ import pytest
 import tokenizers
 
 from clearhead.text.build import char_tokenizer, word_tokenizer
-from clearhead.text.pair import Pair, load_tokenizer
+from clearhead.text.pair import Pair, saved
 from clearhead.text.tokenizer import Tokenizer
 
 PAIR = Pair(word_tokenizer("see a cat", eos=True), char_tokenizer("katze", bos=True, eos=True))
@@ -28,6 +28,10 @@ def test_text_goes_in_at_the_source_and_ids_come_out_at_the_target() -> None:
     assert PAIR.pieces([1, 6, 2]) == ["<s>", "t", "</s>"]
     assert PAIR.pieces([3, 2], target=False) == ["a", "</s>"]
     assert (PAIR.pad, PAIR.bos, PAIR.eos) == (0, 1, 2)
+    assert PAIR.offsets("a cat") == [(0, 1), (2, 5), None]
+    assert PAIR.offsets("at", target=True) == [None, (0, 1), (1, 2), None]
+    assert PAIR.encode("cat", add_special_tokens=False) == [4]
+    assert PAIR(["t"], target=True, add_special_tokens=False)["input_ids"].tolist() == [[6]]
 
 
 def test_trn_13_a_pair_comes_back_from_its_folder(tmp_path: Path) -> None:
@@ -35,7 +39,7 @@ def test_trn_13_a_pair_comes_back_from_its_folder(tmp_path: Path) -> None:
     assert {f.name for f in tmp_path.iterdir()} == {
         *("tokenizer.json", "tokenizer_config.json", "target_tokenizer.json", "target_tokenizer_config.json")
     }
-    again = load_tokenizer(tmp_path)
+    again = saved(tmp_path)
     assert isinstance(again, Pair)
     for ours, theirs in ((PAIR.source, again.source), (PAIR.target, again.target)):
         assert ours.inner.to_str() == theirs.inner.to_str()
@@ -43,9 +47,9 @@ def test_trn_13_a_pair_comes_back_from_its_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_may_hold_one_or_none(tmp_path: Path) -> None:
-    assert load_tokenizer(tmp_path) is None
+    assert saved(tmp_path) is None
     PAIR.source.save(tmp_path)
-    assert isinstance(load_tokenizer(tmp_path), Tokenizer)
+    assert isinstance(saved(tmp_path), Tokenizer)
 
 
 def test_the_two_sides_agree_on_pad() -> None:

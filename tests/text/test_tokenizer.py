@@ -135,6 +135,46 @@ def test_load_reads_the_special_tokens_of_others(tmp_path: Path) -> None:
     assert (again.pad, again.bos, again.eos, again.unk, again.mask) == (0, None, 2, None, 3)
 
 
+def test_a_special_token_that_the_vocabulary_lacks_is_added_as_the_home_library_does(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    char_tokenizer(["abc"]).save(tmp_path)
+    config = {"pad_token": "[PAD]", "cls_token": "<s>", "tokenizer_class": "PreTrainedTokenizerFast"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    again, theirs = Tokenizer.load(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    assert (
+        (again.pad, again.cls, again.vocab_size) == (theirs.pad_token_id, theirs.cls_token_id, len(theirs)) == (6, 1, 7)
+    )
+    assert again.encode("a[PAD]b") == theirs("a[PAD]b")["input_ids"] == [3, 6, 4]
+
+
+def test_blanks_are_cleaned_up_where_the_folder_asks_for_it(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    text = "do n't , he 's it ' s . ok ?"
+    made = char_tokenizer([text])
+    made.save(tmp_path)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({**config, "clean_up_tokenization_spaces": True}))
+    again, ids = Tokenizer.load(tmp_path), made.encode(text)
+    assert again.decode(ids) == AutoTokenizer.from_pretrained(tmp_path).decode(ids) == "don't, he's it's. ok?"
+    assert made.decode(ids) == text
+    again.save(tmp_path / "twice")
+    assert Tokenizer.load(tmp_path / "twice").decode(ids) == "don't, he's it's. ok?"
+
+
+def test_vis_10_offsets_are_characters_of_the_text() -> None:
+    text = "Seán 🙂 地"
+    spans = bytes_tokenizer(bos=True, eos=True).offsets(text)
+    assert spans[0] is spans[-1] is None
+    assert spans[1:-1] == [(at, at + 1) for at, letter in enumerate(text) for _ in letter.encode()]
+    words = word_tokenizer(["the cat"], eos=True)
+    assert words.offsets("  cat the") == [(2, 5), (6, 9), None]
+    assert words.offsets("the</s>", target=True) == [(0, 3), (3, 7), None]
+    with pytest.raises(ValueError, match="'dog' is unknown"):
+        words.offsets("the dog")
+
+
 def test_load_names_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"tokenizer\.json"):
         Tokenizer.load(tmp_path)
@@ -143,5 +183,5 @@ def test_load_names_what_is_wrong(tmp_path: Path) -> None:
         Tokenizer.load(tmp_path)
     with pytest.raises(ValueError, match="specials\\['eos'\\]='<end>' is not in the vocabulary of 6"):
         Tokenizer(char_tokenizer("abc").inner, {"eos": "<end>"})
-    with pytest.raises(ValueError, match="specials\\['cls'\\]: the kinds are pad, bos, eos, unk, mask"):
-        Tokenizer(char_tokenizer("abc").inner, {"cls": "<s>"})
+    with pytest.raises(ValueError, match="specials\\['end'\\]: the kinds are pad, bos, eos, unk, mask, cls, sep"):
+        Tokenizer(char_tokenizer("abc").inner, {"end": "<s>"})

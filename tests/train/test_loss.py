@@ -1,12 +1,13 @@
 """The loss: smoothing, ignored tokens, and any split of a step into batches."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch.nn import functional as F
 
-from clearhead.config import Attention, FeedForward, Layer, Positions, Stack, TransformerConfig
+from clearhead.config import Attention, FeedForward, Layer, Positions, Stack, TokenClassifier, TransformerConfig
 from clearhead.model.transformer import Transformer
 from clearhead.train.loop import backward
 from clearhead.train.loss import smoothed_loss, teach
@@ -109,3 +110,10 @@ def test_num_08_a_step_counts_tokens_not_batches() -> None:
     found = [p.grad for p in model.parameters() if p.grad is not None]
     for a, b in zip(found, expected, strict=True):
         assert (a - b).abs().max() < 1e-12
+
+
+def test_teach_refuses_heads_that_write_no_token() -> None:
+    config = replace(small("decoder").config, head=TokenClassifier(labels=("a", "b")))
+    ids = torch.ones(1, 3, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"config.head is TokenClassifier; teacher forcing needs a Head"):
+        teach(config, {"input_ids": ids, "labels": ids})

@@ -9,6 +9,10 @@ import transformers as hf
 
 IDS = {"bos_token_id": 3, "pad_token_id": 1, "eos_token_id": 2}
 LENGTH = 64  # rows of the position tables
+# Of a head that divides by the root of the width, and of heads that give one number for a whole text.
+ENLARGED = ("shared.weight", "score.weight", "classifier.weight", "classifier.out_proj.weight", "qa_outputs.weight")
+ENLARGED += ("seq_relationship.weight", "classification_head.out_proj.weight")
+BINS, HEARD = 7, 23  # numbers per frame of sound; positions of its encoder, two frames each
 
 
 def randomised(model: Any) -> Any:
@@ -19,7 +23,7 @@ def randomised(model: Any) -> Any:
             drawn = torch.randn(value.shape, generator=seed)
             matrix = value.dim() > 1 and value.shape[0] > 1
             around = value.data.round().clamp(0, 1) if not matrix else 0.0  # gains stay around where they start
-            size = 3.0 if name == "shared.weight" else 1.0  # of a head that divides by the root of the width
+            size = 3.0 if name.endswith(ENLARGED) else 1.0
             value.data = around + drawn * (size * value.shape[-1] ** -0.5 if matrix else 0.3)
     return model.eval()
 
@@ -57,6 +61,13 @@ ROTARY_YARN = {
     "beta_slow": 0.5,
     "original_max_position_embeddings": 32,
 }
+ROTARY_LONG = {
+    "rope_type": "longrope",
+    "rope_theta": 200.0,
+    "partial_rotary_factor": 0.5,
+    "short_factor": [1.1, 1.3, 1.2],
+    "long_factor": [1.5, 3.0, 4.0],
+}
 LOCAL_GLOBAL = ["sliding_attention", "full_attention", "sliding_attention"]
 
 
@@ -82,6 +93,20 @@ def qwen3(**changes: Any) -> Any:
     return hf.Qwen3ForCausalLM(hf.Qwen3Config(**rotary_sizes(**changes)))
 
 
+def phi3(**changes: Any) -> Any:
+    sizes = rotary_sizes(hidden_size=48, num_attention_heads=4, sliding_window=7, **changes)
+    return hf.Phi3ForCausalLM(hf.Phi3Config(**{key: value for key, value in sizes.items() if key != "head_dim"}))
+
+
+def phi3_long() -> Any:
+    """Short factors up to 32 tokens, long ones beyond."""
+    return phi3(original_max_position_embeddings=32, rope_parameters=dict(ROTARY_LONG))
+
+
+def olmo2(**changes: Any) -> Any:
+    return hf.Olmo2ForCausalLM(hf.Olmo2Config(**rotary_sizes(**changes)))
+
+
 def gemma() -> Any:
     return hf.GemmaForCausalLM(hf.GemmaConfig(**rotary_sizes()))
 
@@ -91,13 +116,25 @@ def gemma2() -> Any:
     return hf.Gemma2ForCausalLM(hf.Gemma2Config(**rotary_sizes(sliding_window=7, layer_types=LOCAL_GLOBAL, **caps)))
 
 
-def gemma3() -> Any:
+def gemma3_sizes() -> dict[str, Any]:
     rope = {
         "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
         "full_attention": {"rope_type": "linear", "rope_theta": 900.0, "factor": 3.0},
     }
     more = {"sliding_window": 7, "layer_types": LOCAL_GLOBAL, "query_pre_attn_scalar": 5, "rope_parameters": rope}
-    return hf.Gemma3ForCausalLM(hf.Gemma3TextConfig(**rotary_sizes(**more)))
+    return rotary_sizes(**more)
+
+
+def gemma3() -> Any:
+    return hf.Gemma3ForCausalLM(hf.Gemma3TextConfig(**gemma3_sizes()))
+
+
+def gemma3_pictures() -> Any:
+    """Beside what it needs to see."""
+    sight = {"hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sight |= {"image_size": 28, "patch_size": 14}
+    whole = hf.Gemma3Config(text_config=gemma3_sizes(), vision_config=sight, mm_tokens_per_image=4, **IDS)
+    return hf.Gemma3ForConditionalGeneration(whole)
 
 
 def neox(**changes: Any) -> Any:
@@ -122,8 +159,41 @@ def bert_plain() -> Any:
     return hf.BertModel(hf.BertConfig(**bert_sizes(pad_token_id=0)), add_pooling_layer=False)
 
 
+def xlm_roberta() -> Any:
+    return hf.XLMRobertaForMaskedLM(hf.XLMRobertaConfig(**bert_sizes(type_vocab_size=1, hidden_act="gelu_new")))
+
+
 def roberta() -> Any:
     return hf.RobertaForMaskedLM(hf.RobertaConfig(**bert_sizes(pad_token_id=4, type_vocab_size=1)))
+
+
+def distilbert_config() -> Any:
+    sizes = {"vocab_size": 41, "dim": 20, "hidden_dim": 28, "n_layers": 3, "n_heads": 5}
+    return hf.DistilBertConfig(**{**sizes, **IDS, "max_position_embeddings": LENGTH, "pad_token_id": 0})
+
+
+def albert_config() -> Any:
+    """Three layers share one set of weights, two another."""
+    sizes = {"embedding_size": 12, "num_hidden_layers": 5, "num_hidden_groups": 2}
+    return hf.AlbertConfig(**bert_sizes(**sizes, pad_token_id=0))
+
+
+def modernbert_config(**changes: Any) -> Any:
+    """Layers 0 and 3 see everything."""
+    sizes = {"vocab_size": 41, "hidden_size": 40, "intermediate_size": 28, "num_hidden_layers": 4}
+    more = {"num_attention_heads": 4, "max_position_embeddings": LENGTH, "norm_eps": 1e-3, "local_attention": 8}
+    return hf.ModernBertConfig(**{**sizes, **more, **IDS, **changes})
+
+
+def modernbert_biases() -> Any:
+    biases = dict.fromkeys(["attention_bias", "mlp_bias", "norm_bias", "classifier_bias"], True)
+    rope = {
+        "full_attention": {"rope_type": "linear", "rope_theta": 900.0, "factor": 3.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+    }
+    bends = {"hidden_activation": "silu", "classifier_activation": "relu"}
+    more = {"num_hidden_layers": 3, "layer_types": LOCAL_GLOBAL, "rope_parameters": rope, "tie_word_embeddings": False}
+    return hf.ModernBertForMaskedLM(modernbert_config(**biases, **bends, **more, decoder_bias=False))
 
 
 def t5(**changes: Any) -> Any:
@@ -154,6 +224,23 @@ def m2m100() -> Any:
     return hf.M2M100ForConditionalGeneration(hf.M2M100Config(**two_stacks()))
 
 
+def mbart() -> Any:
+    return hf.MBartForConditionalGeneration(hf.MBartConfig(**two_stacks(scale_embedding=True)))
+
+
+def pegasus() -> Any:
+    sizes = two_stacks(scale_embedding=True, decoder_start_token_id=1)
+    return hf.PegasusForConditionalGeneration(
+        hf.PegasusConfig(**{key: value for key, value in sizes.items() if key != "bos_token_id"})
+    )
+
+
+def whisper_config() -> Any:
+    sizes = two_stacks(num_mel_bins=BINS, max_source_positions=HEARD, max_target_positions=LENGTH)
+    sizes |= {"suppress_tokens": None, "begin_suppress_tokens": None}
+    return hf.WhisperConfig(**{key: value for key, value in sizes.items() if key != "max_position_embeddings"})
+
+
 HOMES: dict[str, Callable[[], Any]] = {
     "gpt2": gpt2,
     "llama": llama,
@@ -167,15 +254,32 @@ HOMES: dict[str, Callable[[], Any]] = {
     "gemma": gemma,
     "gemma2": gemma2,
     "gemma3": gemma3,
+    "gemma3, with pictures": gemma3_pictures,
+    "phi3": phi3,
+    "phi3, longrope": phi3_long,
+    "olmo2": olmo2,
+    "olmo2, biases": lambda: olmo2(attention_bias=True, tie_word_embeddings=True),
     "gpt_neox": neox,
     "gpt_neox, one after the other": lambda: neox(use_parallel_residual=False),
     "bert": bert,
     "bert, plain": bert_plain,
     "roberta": roberta,
+    "xlm-roberta": xlm_roberta,
+    "distilbert": lambda: hf.DistilBertForMaskedLM(distilbert_config()),
+    "distilbert, plain": lambda: hf.DistilBertModel(distilbert_config()),
+    "albert": lambda: hf.AlbertForMaskedLM(albert_config()),
+    "albert, plain": lambda: hf.AlbertModel(albert_config(), add_pooling_layer=False),
+    "modernbert": lambda: hf.ModernBertForMaskedLM(modernbert_config()),
+    "modernbert, biases": modernbert_biases,
+    "modernbert, plain": lambda: hf.ModernBertModel(modernbert_config()),
     "t5": t5,
     "flan-t5": flan_t5,
     "bart": bart,
     "marian": marian,
     "marian, two vocabularies": lambda: marian(share_encoder_decoder_embeddings=False, decoder_vocab_size=43),
     "m2m_100": m2m100,
+    "mbart": mbart,
+    "pegasus": pegasus,
+    "whisper": lambda: hf.WhisperForConditionalGeneration(whisper_config()),
+    "whisper, plain": lambda: hf.WhisperModel(whisper_config()),
 }

@@ -34,7 +34,7 @@ def row(name: str, config: TransformerConfig) -> list[str]:
 
 
 def norms(config: TransformerConfig, stack: Stack, layer: Layer) -> str:
-    parts = [config.norm.kind, layer.norm_place, "parallel" * layer.parallel]
+    parts = [config.norm.kind, layer.norm_place, "parallel" * layer.parallel, "none before the first" * layer.bare]
     parts += ["after the embedding" * stack.norm_in, "at the end" * stack.norm_out]
     return ", ".join(filter(None, parts))
 
@@ -52,6 +52,8 @@ def positions(stack: Stack) -> str:
         part = f" on {turn.fraction:g} of a head" if turn.fraction < 1 else ""
         scaling = f", {type(turn.scaling).__name__.lower()}" if turn.scaling else ""
         found.append(f"rotary{part}{scaling}")
+    if len(turns) > 1 and len(set(found)) == 1:
+        found = [f"{found[0]}, {len(turns)} bases"]
     return "; ".join(found)
 
 
@@ -65,6 +67,7 @@ def attention(config: TransformerConfig, stack: Stack) -> str:
         "" if form.scale is None else "no scale" if form.scale == 1 else "a scale of its own",
         f"norm of q and k per {form.qk_norm}" if form.qk_norm else "",
         "soft cap" if form.softcap else "",
+        "" if stack.shared is None else "layers share their weights",
         "" if not local else "window" if local == len(forms) else "window in some layers",
     ]
     return ", ".join(filter(None, parts))
@@ -76,7 +79,7 @@ def forward(layer: Layer) -> str:
 
 
 def embedding(config: TransformerConfig, stack: Stack) -> str:
-    parts = ["times the root of the width" if stack.embedding_scale != 1 else ""]
+    parts = ["times the root of the width" if stack.embedding_scale != 1 else "", "narrow" * bool(stack.embedding_dim)]
     parts += ["shared by both stacks" * config.shared_embeddings, "token types" * bool(stack.token_types)]
     return ", ".join(filter(None, parts)) or "plain"
 

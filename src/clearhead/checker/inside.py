@@ -12,10 +12,12 @@ from clearhead.checker.reached import dense
 from clearhead.generation.beam import beam_search
 from clearhead.generation.loop import begin, steps
 from clearhead.generation.options import Options
-from clearhead.lens.record import Seen, record
+from clearhead.lens.record import record
+from clearhead.lens.seen import Seen
 from clearhead.model.attention import Attention
 from clearhead.model.cache import Cache
 from clearhead.model.layer import Layer, Residual
+from clearhead.model.stack import Stack
 from clearhead.model.transformer import Transformer
 
 NEW = 6  # tokens to write
@@ -77,7 +79,8 @@ def seen(model: Model, own: Transformer, count: int) -> Seen:
 def attentions(model: Transformer) -> Iterator[tuple[str, Attention, Residual]]:
     """(address, module, the residual that takes its output) of every attention."""
     for name in model.config.stacks:
-        for i, layer in enumerate(cast("list[Layer]", list(model.get_submodule(f"{name}.layers").children()))):
+        stack = cast("Stack", model.get_submodule(name))
+        for i, layer in enumerate(cast("Layer", stack.layers[weights]) for weights in stack.order):
             yield f"{name}.{i}.self", layer.self_attention, layer.self_residual
             if layer.form.cross_attention is not None:
                 yield f"{name}.{i}.cross", layer.cross_attention, layer.cross_residual

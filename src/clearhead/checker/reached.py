@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from clearhead.lens.record import Weights, record
+from clearhead.lens.record import record
+from clearhead.lens.rows import Scores
 from clearhead.model.transformer import Transformer
 from clearhead.tap import sites
 
@@ -33,8 +34,8 @@ def addresses(a: Transformer, b: Transformer, run: Run) -> Iterator[Point]:
             yield site, dense(left[site]), dense(right[site])
 
 
-def dense(value: Tensor | Weights) -> Tensor:
-    return value.dense() if isinstance(value, Weights) else value
+def dense(value: Tensor | Scores) -> Tensor:
+    return value.dense() if isinstance(value, Scores) else value
 
 
 def outputs(model: nn.Module, run: Run) -> dict[str, Tensor]:

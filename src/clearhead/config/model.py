@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from clearhead import fields
-from clearhead.config.parts import Head, Norm, Stack
+from clearhead.config.parts import AnyHead, Head, Norm, Stack
 from clearhead.config.problems import problems
 
 
@@ -21,7 +21,7 @@ class TransformerConfig:
     norm: Norm = field(default_factory=Norm)
     encoder: Stack | None = None
     decoder: Stack | None = None
-    head: Head | None = field(default_factory=Head)  # None: the hidden states are the result
+    head: AnyHead | None = field(default_factory=Head)  # None: the hidden states are the result
     shared_embeddings: bool = False  # encoder and decoder read the same table
     pad: int | None = None
     bos: int | None = None
@@ -38,6 +38,16 @@ class TransformerConfig:
     def eos_ids(self) -> tuple[int, ...]:
         """All ids that end a text."""
         return self.eos if isinstance(self.eos, tuple) else () if self.eos is None else (self.eos,)
+
+    @property
+    def first(self) -> int | None:
+        """The token that a decoder beside an encoder is fed first."""
+        return self.bos if self.start is None else self.start
+
+    @property
+    def reads_twice(self) -> bool:
+        """Whether a decoder beside an encoder reads the same text again, for a head that speaks of that text."""
+        return len(self.stacks) == 2 and not isinstance(self.head, Head | None)
 
     @property
     def stacks(self) -> dict[str, Stack]:

@@ -6,7 +6,8 @@ Optional parts are `None` or present. Nothing here knows torch, and nothing here
 from dataclasses import dataclass
 from typing import Literal
 
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "tanh"]
+Pool = Literal["first", "last", "mean", "max", "eos", "not_pad"]  # see TextClassifier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +50,25 @@ class Yarn:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LongRope:
+    """Frequencies divided pair by pair, by `short` in texts of up to `length` positions, by `long` in longer ones
+    (Ding et al. 2024).
+    """
+
+    short: tuple[float, ...]  # one number for each pair that turns
+    long: tuple[float, ...]
+    length: int
+    attention_factor: float = 1.0  # cosine and sine are multiplied by it
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rotary:
     """Rotary positions (Su et al. 2021) on the first `fraction` of each head."""
 
     theta: float = 10000.0
     fraction: float = 1.0
     layout: Literal["half", "pairs"] = "half"  # which two numbers turn together: (i, i + E/2) or (2i, 2i + 1)
-    scaling: Linear | Bands | Yarn | None = None
+    scaling: Linear | Bands | Yarn | LongRope | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,3 +174,58 @@ class Head:
     scale: float = 1.0
     softcap: float | None = None
     transform: Activation | None = None  # a dense layer, this activation and a norm come first
+    transform_bias: bool = True  # the dense layer carries a bias vector
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dense:
+    """norm(activation(x W)), in front of what a head gives."""
+
+    width: int | None = None  # of the result; None: the model's
+    activation: Activation | None = None
+    bias: bool = True
+    norm: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextClassifier:
+    """From the state that stands for a text to one logit per label.
+
+    pool: the state of the first or last token (that the attention mask keeps), the mean or the largest number of each
+    feature over all tokens, the state of the last token that ends a text (`eos`), or of the last that is not `pad`.
+    """
+
+    labels: tuple[str, ...]
+    pool: Pool
+    dense: Dense | None = None
+    bias: bool = True
+    answer: Literal["one", "any", "number"] = "one"  # one label, any number of them, or a number in each label's place
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenClassifier:
+    """From the state of each token to one logit per label."""
+
+    labels: tuple[str, ...]
+    dense: Dense | None = None
+    bias: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerSpan:
+    """From the state of each token to two logits: how well the answer to a question starts and ends there."""
+
+    dense: Dense | None = None
+    bias: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextEmbedding:
+    """From the state that stands for a text (pool as in TextClassifier) to one vector."""
+
+    pool: Pool
+    dense: Dense | None = None
+    normalise: bool = False  # to length 1
+
+
+AnyHead = Head | TextClassifier | TokenClassifier | AnswerSpan | TextEmbedding

@@ -6,7 +6,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from clearhead import fields
-from clearhead.config.parts import Attention, Bands, Rotary, Stack, Yarn
+from clearhead.config.parts import (
+    AnyHead,
+    Attention,
+    Bands,
+    Head,
+    LongRope,
+    Rotary,
+    Stack,
+    TextClassifier,
+    TextEmbedding,
+    TokenClassifier,
+    Yarn,
+)
 
 if TYPE_CHECKING:
     from clearhead.config.model import TransformerConfig
@@ -14,7 +26,7 @@ if TYPE_CHECKING:
 # Bounds that hold for a number wherever it stands.
 AT_LEAST = {
     **dict.fromkeys(["dim", "heads", "kv_heads", "head_dim", "window", "count", "length", "max_distance"], 1),
-    **dict.fromkeys(["embedding_dim", "bins"], 1),
+    **dict.fromkeys(["embedding_dim", "bins", "width"], 1),
     **dict.fromkeys(["offset", "token_types", "eps", "low", "slow"], 0),
     "buckets": 2,
 }
@@ -43,12 +55,39 @@ def problems(config: TransformerConfig) -> Iterator[str]:
     for name, stack in config.stacks.items():
         yield from _input_problems(name, stack)
         yield from _stack_problems(name, stack, config)
+    if isinstance(config.head, Head):
+        yield from _head_problems(config.head, config)
+    elif config.head is not None:
+        yield from _task_problems(config.head, config)
+
+
+def _head_problems(head: Head, config: TransformerConfig) -> Iterator[str]:
     last = config.decoder or config.encoder
-    if last and last.embedding_dim and config.head and config.head.tied and not config.head.transform:
+    if last and last.audio:
+        yield "head is set, but encoder.audio is set and there is no decoder: no token is written; set head to None"
+    if last and last.embedding_dim and head.tied and not head.transform:
         yield (
             f"head.tied needs head.transform where embedding_dim is {last.embedding_dim} and dim {config.dim}: "
             "its dense layer leads from one to the other; set it, or tied to False"
         )
+    if not (head.transform or head.transform_bias):
+        yield "head.transform_bias is False, but head.transform is None: there is no dense layer; leave it at True"
+
+
+def _task_problems(head: AnyHead, config: TransformerConfig) -> Iterator[str]:
+    if isinstance(head, TextClassifier | TokenClassifier) and not head.labels:
+        yield "head.labels is empty; name at least one"
+    hears = config.encoder is not None and config.encoder.audio is not None
+    if isinstance(head, TextClassifier | TextEmbedding):
+        if head.pool == "eos" and not config.eos_ids:
+            yield "head.pool is 'eos', but eos is None; set it, or pool to 'last'"
+        if head.pool in ("eos", "not_pad") and hears:
+            yield f"head.pool is {head.pool!r}, a token, but the encoder hears sound; use 'mean'"
+    if config.decoder and config.encoder:
+        if hears:
+            yield f"head is a {type(head).__name__}, for which the decoder reads the text again, but there is sound"
+        if config.start is None and config.bos is None:
+            yield f"head is a {type(head).__name__}, for which the decoder reads the text behind `start`, which is None"
 
 
 def _input_problems(name: str, stack: Stack) -> Iterator[str]:
@@ -129,6 +168,15 @@ def _rotary_problems(place: str, rotary: Rotary, width: int) -> Iterator[str]:
         yield f"{place}.scaling.low is {scaling.low}; it must be below high, {scaling.high}"
     if isinstance(scaling, Yarn) and scaling.slow >= scaling.fast:
         yield f"{place}.scaling.slow is {scaling.slow}; it must be below fast, {scaling.fast}"
+    if isinstance(scaling, LongRope):
+        for name, factors in (("short", scaling.short), ("long", scaling.long)):
+            if len(factors) != turned // 2:
+                yield (
+                    f"{place}.scaling.{name} has {len(factors)} numbers, but head_dim {width} * fraction "
+                    f"{rotary.fraction} is {turned // 2} pairs; give one for each pair"
+                )
+            if min(factors, default=1.0) <= 0:
+                yield f"{place}.scaling.{name} holds {min(factors)}; each must be above 0"
 
 
 def _cross_problems(place: str, a: Attention) -> Iterator[str]:

@@ -12,7 +12,8 @@ from clearhead.demo.numbers import gold
 from clearhead.demo.spell import pieces, spell
 from clearhead.demo.task import EQUALS, IGNORED, Task
 from clearhead.generation.generate import generate
-from clearhead.lens.record import Weights, record
+from clearhead.lens.record import record
+from clearhead.lens.rows import Weights
 from clearhead.model.transformer import Transformer
 from clearhead.text.pair import Pair
 

@@ -1,41 +1,38 @@
 """BART (Lewis et al. 2020): post-norm, learned positions, a norm after the embedding.
 
-Marian and M2M100 share its layout; they differ in positions, in where the norms stand, and in the embedding's scale.
+Marian, M2M100, mBART, Pegasus and Whisper share its layout; they differ in positions, in where the norms stand, and in
+the embedding's scale.
 """
 
 from dataclasses import replace
 
 from clearhead.config import Attention, FeedForward, Head, Layer, Positions, Stack, TransformerConfig
-from clearhead.families.family import Family, Settings, words
+from clearhead.families.family import BARE, LANGUAGE, Family, Settings, words
 from clearhead.families.moves import Rename, Row
+from clearhead.families.tasks import answer_span, text_classifier
+
+
+def stack_of(s: Settings, name: str, vocab: int, activation: str, pre: bool, bias: str = "qkvo") -> Stack:
+    """The encoder or decoder. `pre`: norms before each branch and after the last layer, not after each branch."""
+    look = Attention(heads=s[f"{name}_attention_heads"], bias=bias)
+    forward = FeedForward(dim=s[f"{name}_ffn_dim"], activation=s.activation("activation_function", activation))
+    layer = Layer(self_attention=look, feed_forward=forward, norm_place="pre" if pre else "post")
+    if name == "decoder":
+        layer = replace(layer, self_attention=replace(look, causal=True), cross_attention=look)
+    return Stack(layers=(layer,) * s[f"{name}_layers"], vocab=vocab, norm_out=pre)
 
 
 def config_of(s: Settings, positions: Positions, activation: str, pre: bool, norm_in: bool) -> TransformerConfig:
-    """`pre`: norms before each branch and after the last layer, instead of after each branch."""
+    """Both stacks have positions of this kind, and perhaps a norm after the embedding."""
     vocab, scale = s["vocab_size"], s["d_model"] ** 0.5 if s.get("scale_embedding", False) else 1.0
     shared = s.get("share_encoder_decoder_embeddings", True)
     words = {"encoder": vocab, "decoder": vocab if shared else s.get("decoder_vocab_size", vocab)}
-
-    def stack(name: str) -> Stack:
-        look = Attention(heads=s[f"{name}_attention_heads"], bias="qkvo")
-        forward = FeedForward(dim=s[f"{name}_ffn_dim"], activation=s.activation("activation_function", activation))
-        layer = Layer(self_attention=look, feed_forward=forward, norm_place="pre" if pre else "post")
-        if name == "decoder":
-            layer = replace(layer, self_attention=replace(look, causal=True), cross_attention=look)
-        return Stack(
-            layers=(layer,) * s[f"{name}_layers"],
-            vocab=words[name],
-            embedding_scale=scale,
-            positions=positions,
-            norm_in=norm_in,
-            norm_out=pre,
-        )
-
+    stacks = {name: stack_of(s, name, words[name], activation, pre) for name in words}
+    into = {"embedding_scale": scale, "positions": positions, "norm_in": norm_in}
     return TransformerConfig(
         dim=s["d_model"],
-        encoder=stack("encoder"),
-        decoder=stack("decoder"),
-        head=Head(tied=s.get("tie_word_embeddings", True), bias="final_logits_bias" in s.tensors) if s.head else None,
+        **{name: replace(stack, **into) for name, stack in stacks.items()},
+        head=s.head(Head(tied=s.get("tie_word_embeddings", True), bias="final_logits_bias" in s.tensors)),
         shared_embeddings=shared,
         dropout=s.get("dropout", 0.1),
         **s.ids(),
@@ -73,9 +70,16 @@ def side(name: str, stack: Stack) -> list[Rename]:
     ]
 
 
-PLAIN = {"is_decoder": False, "normalize_before": False, "add_final_layer_norm": False}
+PLAIN = {"normalize_before": False, "add_final_layer_norm": False}
 FAMILY = Family(
-    architectures={"BartForConditionalGeneration": True, "BartModel": False},
+    architectures={
+        "BartForConditionalGeneration": LANGUAGE,
+        "BartModel": BARE,
+        "BartForSequenceClassification": text_classifier(
+            "classification_head.out_proj", "eos", dense="classification_head.dense"
+        ),
+        "BartForQuestionAnswering": answer_span(),
+    },
     config_from=config_from,
     moves=moves,
     prefix="model.",

@@ -1,16 +1,17 @@
 """BERT (Devlin et al. 2019): a post-norm encoder whose head begins with a dense layer."""
 
 from clearhead.config import Attention, FeedForward, Head, Layer, Norm, Positions, Stack, TransformerConfig
-from clearhead.families.family import Family, Settings, words
+from clearhead.families.family import LANGUAGE, Family, Settings, words
 from clearhead.families.moves import Rename
+from clearhead.families.tasks import answer_span, pooler, text_classifier, token_classifier
 
 
-def config_of(s: Settings, offset: int) -> TransformerConfig:
-    """The first `offset` rows of the position table are not used."""
-    activation = s.activation("hidden_act", "gelu")
+def config_of(s: Settings, offset: int, activation: str = "gelu") -> TransformerConfig:
+    """The first `offset` rows of the position table are not used; `activation`: where the file does not say."""
+    bend = s.activation("hidden_act", activation)
     layer = Layer(
         self_attention=Attention(heads=s["num_attention_heads"], bias="qkvo"),
-        feed_forward=FeedForward(dim=s["intermediate_size"], activation=activation),
+        feed_forward=FeedForward(dim=s["intermediate_size"], activation=bend),
         norm_place="post",
     )
     rows = s["max_position_embeddings"]
@@ -26,7 +27,7 @@ def config_of(s: Settings, offset: int) -> TransformerConfig:
         dim=s["hidden_size"],
         norm=Norm(eps=s.get("layer_norm_eps", 1e-12)),
         encoder=encoder,
-        head=Head(tied=tied, bias=True, transform=activation) if s.head else None,
+        head=s.head(Head(tied=tied, bias=True, transform=bend)),
         dropout=s.get("hidden_dropout_prob", 0.1),
         **s.ids(),
     )
@@ -64,11 +65,19 @@ def moves(config: TransformerConfig) -> list[Rename]:
 
 
 FAMILY = Family(
-    architectures={"BertForMaskedLM": True, "BertForPreTraining": True, "BertModel": False},
+    architectures={
+        "BertForMaskedLM": LANGUAGE,
+        "BertForPreTraining": LANGUAGE,
+        "BertModel": pooler("bert.pooler.dense"),
+        "BertForSequenceClassification": text_classifier("classifier", "first", dense="bert.pooler.dense"),
+        "BertForNextSentencePrediction": text_classifier("cls.seq_relationship", "first", dense="bert.pooler.dense"),
+        "BertForTokenClassification": token_classifier(),
+        "BertForQuestionAnswering": answer_span(),
+    },
     config_from=config_from,
     moves=moves,
     prefix="bert.",
-    fixed={"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"},
+    fixed={"position_embedding_type": "absolute"},
     ignored=words(
         "attention_probs_dropout_prob pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers "
         "pooler_size_per_head pooler_type directionality"

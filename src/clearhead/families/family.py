@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from clearhead.config import Activation, TransformerConfig
+from clearhead.config import Activation, AnyHead, Head, TransformerConfig
 from clearhead.families.moves import Rename
 
 ACTIVATIONS: dict[str, Activation] = {
@@ -16,6 +16,7 @@ ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
     "silu": "silu",
     "swish": "silu",
+    "tanh": "tanh",
 }
 
 
@@ -29,24 +30,33 @@ COMMON = words(
     """
     _name_or_path architectures model_type transformers_version dtype torch_dtype use_cache return_dict
     output_attentions output_hidden_states output_past chunk_size_feed_forward gradient_checkpointing is_encoder_decoder
-    id2label label2id num_labels problem_type finetuning_task task_specific_params prefix tokenizer_class
+    id2label label2id num_labels _num_labels problem_type finetuning_task task_specific_params prefix tokenizer_class
     classifier_dropout classif_dropout initializer_range initializer_factor init_std attn_implementation
     transformers.js_config _attn_implementation _attn_implementation_autoset cache_implementation
     max_length min_length num_beams num_beam_groups diversity_penalty length_penalty early_stopping do_sample
     temperature top_k top_p typical_p repetition_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids
     num_return_sequences return_dict_in_generate output_scores forced_bos_token_id forced_eos_token_id
     begin_suppress_tokens suppress_tokens remove_invalid_values exponential_decay_length_penalty sep_token_id
+    torchscript use_bfloat16 tf_legacy_loss xla_device cross_attention_hidden_size eos_token_ids
     """
 )
+# Keys of every family's older files, of which only this value can be run.
+FIXED: dict[str, Any] = {
+    "is_decoder": False,  # true only where a class is used as part of another model
+    "add_cross_attention": False,
+    "tie_encoder_decoder": False,
+    "pruned_heads": {},
+}
 
 
 class Settings:
     """config.json as its family reads it, with a note of what was asked for: the rest is an error at the end."""
 
-    def __init__(self, content: Mapping[str, Any], head: bool, tensors: frozenset[str]) -> None:
-        self.head, self.tensors = head, tensors  # whether there is a head; the names in the file
-        self._content = content
+    def __init__(self, content: Mapping[str, Any], task: "Task", tensors: frozenset[str]) -> None:
+        self.tensors = tensors  # the names in the file
+        self._content, self._task = content, task
         self._asked: set[str] = set()
+        self._parts: dict[str, Settings] = {}
 
     def __getitem__(self, key: str) -> Any:
         """A setting that must be there."""
@@ -66,12 +76,23 @@ class Settings:
         self._asked.add(key)
         return self._content.get(key, default)
 
+    def part(self, key: str, **defaults: Any) -> "Settings":
+        """The settings inside of one that must be there, such as text_config. Special tokens outside of it win."""
+        ids = {name: self.get(name) for name in self._content if name.endswith("_token_id")}
+        ids = {name: value for name, value in ids.items() if value is not None}
+        self._parts[key] = Settings({**defaults, **self[key], **ids}, self._task, self.tensors)
+        return self._parts[key]
+
     def activation(self, key: str, default: str) -> Activation:
         """Raises ValueError, listing the known ones, for an activation that no formula has."""
         name = self.get(key, default)
         if name not in ACTIVATIONS:
             raise ValueError(f"config.json sets {key} to {name!r}; known are {', '.join(ACTIVATIONS)}")
         return ACTIVATIONS[name]
+
+    def head(self, language: Head) -> AnyHead | None:
+        """The head of the class that config.json names; `language`: that of the family's language models."""
+        return self._task.head(self, language)
 
     def ids(self) -> dict[str, Any]:
         """Special tokens, under our names. A negative id is how some files write "none"."""
@@ -85,14 +106,27 @@ class Settings:
         """What is set and would change the model, but has been asked for by nobody: "key=value", sorted."""
         unknown = [k for k, v in self._content.items() if k not in self._asked | known | set(fixed) and v is not None]
         other = [k for k, v in fixed.items() if self._content.get(k) not in (None, v)]
-        return sorted(f"{key}={self._content[key]!r}" for key in {*unknown, *other})
+        inside = [f"{key}.{item}" for key, part in self._parts.items() for item in part.unread(known, fixed)]
+        return sorted([*inside, *(f"{key}={self._content[key]!r}" for key in {*unknown, *other})])
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one class of the home library puts on top of the stacks (see tasks.py)."""
+
+    head: Callable[[Settings, Head], AnyHead | None]  # from the settings, and the head of the language models
+    moves: tuple[Rename, ...] = ()  # of the head, unless it is that of the language models
+
+
+LANGUAGE = Task(lambda settings, language: language)
+BARE = Task(lambda settings, language: None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
     """One layout of config.json and tensors. Names are those of the home library."""
 
-    architectures: Mapping[str, bool]  # the home library's classes, and whether each has the head
+    architectures: Mapping[str, Task]  # the home library's classes
     config_from: Callable[[Settings], TransformerConfig]
     moves: Callable[[TransformerConfig], Iterable[Rename]]
     prefix: str = ""  # of every tensor but the head's; files of classes without the head leave it out
@@ -106,7 +140,7 @@ class Family:
     def config(self, settings: Settings, accepted: Iterable[str] = ()) -> TransformerConfig:
         """Raises ValueError that lists every setting which is not understood and not `accepted` by name."""
         config = self.config_from(settings)
-        left = settings.unread(COMMON | self.ignored, self.fixed)
+        left = settings.unread(COMMON | self.ignored, {**FIXED, **self.fixed})
         if left := [item for item in left if item.split("=")[0] not in set(accepted)]:
             raise ValueError(
                 f"config.json sets {', '.join(left)}, which this version cannot run; "

@@ -5,6 +5,7 @@ from dataclasses import replace
 from clearhead.config import Activation, Attention, FeedForward, Head, Layer, Norm, Stack, TransformerConfig
 from clearhead.families import llama
 from clearhead.families.family import Settings
+from clearhead.families.tasks import decoders
 
 TANH = "gelu_pytorch_tanh"
 
@@ -21,7 +22,7 @@ def config_of(
         dim=dim,
         norm=Norm(kind="rms_plus_one", eps=s.get("rms_norm_eps", 1e-6)),
         decoder=Stack(layers=layers, vocab=s["vocab_size"], embedding_scale=dim**0.5, norm_out=True),
-        head=Head(tied=s.get("tie_word_embeddings", True), softcap=cap) if s.head else None,
+        head=s.head(Head(tied=s.get("tie_word_embeddings", True), softcap=cap)),
         dropout=s.get("attention_dropout", 0.0),
         **s.ids(),
     )
@@ -39,7 +40,7 @@ def config_from(s: Settings) -> TransformerConfig:
 
 FAMILY = replace(
     llama.FAMILY,
-    architectures={"GemmaForCausalLM": True, "GemmaModel": False},
+    architectures=decoders("Gemma"),
     config_from=config_from,
     fixed={"use_bidirectional_attention": False},
     ignored=frozenset({"hidden_activation"}),

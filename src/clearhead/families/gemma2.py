@@ -7,6 +7,7 @@ from clearhead.families import gemma, llama
 from clearhead.families.family import Settings
 from clearhead.families.moves import Rename
 from clearhead.families.rope import FULL, LOCAL, windows
+from clearhead.families.tasks import decoders
 
 
 def scaled(s: Settings) -> Attention:
@@ -35,7 +36,7 @@ def moves(config: TransformerConfig) -> list[Rename]:
 
 FAMILY = replace(
     gemma.FAMILY,
-    architectures={"Gemma2ForCausalLM": True, "Gemma2Model": False},
+    architectures=decoders("Gemma2"),
     config_from=config_from,
     moves=moves,
     ignored=frozenset({"hidden_act", "sliding_window_size"}),

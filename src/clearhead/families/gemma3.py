@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from clearhead.config import TransformerConfig
 from clearhead.families import gemma, gemma2
-from clearhead.families.family import Settings
+from clearhead.families.family import LANGUAGE, Settings
 from clearhead.families.rope import FULL, LOCAL, rotary, windows
+from clearhead.families.tasks import decoders
 
 
 def config_from(s: Settings) -> TransformerConfig:
@@ -21,6 +22,6 @@ def config_from(s: Settings) -> TransformerConfig:
 
 FAMILY = replace(
     gemma2.FAMILY,
-    architectures={"Gemma3ForCausalLM": True, "Gemma3TextModel": False},
+    architectures={"Gemma3ForCausalLM": LANGUAGE, **decoders("Gemma3Text", tokens=False)},
     config_from=config_from,
 )

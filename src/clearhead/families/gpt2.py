@@ -1,8 +1,9 @@
 """GPT-2 (Radford et al. 2019): pre-norm, learned positions, one matrix for q, k and v, stored transposed."""
 
 from clearhead.config import Attention, FeedForward, Head, Layer, Norm, Positions, Stack, TransformerConfig
-from clearhead.families.family import Family, Settings, words
+from clearhead.families.family import BARE, LANGUAGE, Family, Settings, words
 from clearhead.families.moves import Rename, SplitTransposed, Transpose
+from clearhead.families.tasks import answer_span, text_classifier, token_classifier
 
 
 def config_from(s: Settings) -> TransformerConfig:
@@ -19,7 +20,7 @@ def config_from(s: Settings) -> TransformerConfig:
         dim=dim,
         norm=Norm(eps=s.get("layer_norm_epsilon", 1e-5)),
         decoder=Stack(layers=(layer,) * s["n_layer"], vocab=s["vocab_size"], positions=table, norm_out=True),
-        head=Head(tied=s.get("tie_word_embeddings", True)) if s.head else None,
+        head=s.head(Head(tied=s.get("tie_word_embeddings", True))),
         dropout=s.get("resid_pdrop", 0.1),
         **s.ids(),
     )
@@ -42,11 +43,17 @@ def moves(config: TransformerConfig) -> list[Rename]:
 
 
 FAMILY = Family(
-    architectures={"GPT2LMHeadModel": True, "GPT2Model": False},
+    architectures={
+        "GPT2LMHeadModel": LANGUAGE,
+        "GPT2Model": BARE,
+        "GPT2ForSequenceClassification": text_classifier("score", "not_pad", bias=False),
+        "GPT2ForTokenClassification": token_classifier(),
+        "GPT2ForQuestionAnswering": answer_span(),
+    },
     config_from=config_from,
     moves=moves,
     prefix="transformer.",
-    fixed={"scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False},
+    fixed={"scale_attn_by_inverse_layer_idx": False},
     ignored=words(
         "n_ctx attn_pdrop embd_pdrop reorder_and_upcast_attn summary_type summary_use_proj summary_activation "
         "summary_proj_to_labels summary_first_dropout"

@@ -1,9 +1,10 @@
 """GPT-NeoX and Pythia (Black et al. 2022): parallel branches, rotary positions on a part of each head."""
 
 from clearhead.config import Attention, FeedForward, Head, Layer, Norm, Stack, TransformerConfig
-from clearhead.families.family import Family, Settings
+from clearhead.families.family import BARE, LANGUAGE, Family, Settings
 from clearhead.families.moves import Rename, SplitHeads
 from clearhead.families.rope import rotary
+from clearhead.families.tasks import answer_span, text_classifier, token_classifier
 
 
 def config_from(s: Settings) -> TransformerConfig:
@@ -18,7 +19,7 @@ def config_from(s: Settings) -> TransformerConfig:
         dim=s["hidden_size"],
         norm=Norm(eps=s.get("layer_norm_eps", 1e-5)),
         decoder=Stack(layers=(layer,) * s["num_hidden_layers"], vocab=s["vocab_size"], norm_out=True),
-        head=Head(tied=s.get("tie_word_embeddings", False)) if s.head else None,
+        head=s.head(Head(tied=s.get("tie_word_embeddings", False))),
         dropout=s.get("hidden_dropout", 0.0),
         **s.ids(),
     )
@@ -42,11 +43,16 @@ def moves(config: TransformerConfig) -> list[Rename]:
 
 
 FAMILY = Family(
-    architectures={"GPTNeoXForCausalLM": True, "GPTNeoXModel": False},
+    architectures={
+        "GPTNeoXForCausalLM": LANGUAGE,
+        "GPTNeoXModel": BARE,
+        "GPTNeoXForSequenceClassification": text_classifier("score", "not_pad", bias=False),
+        "GPTNeoXForTokenClassification": token_classifier(),
+        "GPTNeoXForQuestionAnswering": answer_span(),
+    },
     config_from=config_from,
     moves=moves,
     prefix="gpt_neox.",
-    fixed={"is_decoder": False},  # true only where the class is used as part of another model
     ignored=frozenset({"attention_dropout"}),
     constant=(r".*attention\.(masked_)?bias", r".*rotary_emb\.inv_freq"),
     copies={"embed_out.weight": "gpt_neox.embed_in.weight"},

@@ -9,6 +9,7 @@ from clearhead.config import Attention, FeedForward, Head, Layer, Norm, Stack, T
 from clearhead.families.family import Family, Settings
 from clearhead.families.moves import Rename
 from clearhead.families.rope import rotary
+from clearhead.families.tasks import decoders
 
 
 def config_of(s: Settings, form: Attention, mlp_bias: bool, layers: list[int | None]) -> TransformerConfig:
@@ -20,7 +21,7 @@ def config_of(s: Settings, form: Attention, mlp_bias: bool, layers: list[int | N
         dim=s["hidden_size"],
         norm=Norm(kind="rms", eps=s.get("rms_norm_eps", 1e-6)),
         decoder=Stack(layers=made, vocab=s["vocab_size"], norm_out=True),
-        head=Head(tied=s.get("tie_word_embeddings", False)) if s.head else None,
+        head=s.head(Head(tied=s.get("tie_word_embeddings", False))),
         dropout=s.get("attention_dropout", 0.0),
         **s.ids(),
     )
@@ -52,7 +53,7 @@ def moves(config: TransformerConfig) -> list[Rename]:
 
 
 FAMILY = Family(
-    architectures={"LlamaForCausalLM": True, "LlamaModel": False},
+    architectures=decoders("Llama"),
     config_from=config_from,
     moves=moves,
     prefix="model.",

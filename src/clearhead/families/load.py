@@ -11,13 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.config import TransformerConfig
-from clearhead.families.family import Family, Settings
+from clearhead.families.family import Family, Settings, Task
+from clearhead.families.gguf import GgufWeights, gguf_in, open_gguf
+from clearhead.families.hub import local
 from clearhead.families.known import family_of
 from clearhead.families.moves import Placed, plan, unchanged
+from clearhead.families.pickled import refuse_pickled
+from clearhead.families.sentence import PLAIN, dense_in, files_of, task_of
 from clearhead.families.store import new_folder, read_json, recover, write_json, write_tensors
-from clearhead.families.weights import Weights
+from clearhead.families.tasks import misplaced
+from clearhead.families.tokenizers import load_tokenizer
+from clearhead.families.weights import WHOLE, Weights
 from clearhead.model.transformer import Transformer
-from clearhead.text.pair import load_tokenizer
 
 LOG = logging.getLogger(__name__)
 MODEL_TYPE = "clearhead"
@@ -32,8 +37,9 @@ class Home:
     content: Mapping[str, Any]  # config.json as it was
     generation: Mapping[str, Any] | None  # generation_config.json
     config: TransformerConfig  # what they came to
-    head: bool
+    cut: str  # the part of the family's prefix that the names in the file have not
     left: tuple[str, ...]  # learned tensors of the file that the model has no use for; `save` cannot write them
+    files: Mapping[str, Any]  # those of a sentence encoder (see sentence.py)
 
 
 def load(
@@ -42,25 +48,38 @@ def load(
     dtype: torch.dtype | None = None,
     device: str | torch.device | None = None,
     ignore_config: Iterable[str] = (),
+    revision: str | None = None,
 ) -> Transformer:
     """The model saved in `folder`, in eval mode, with its tokenizer (or None) as `.tokenizer`.
 
-    A folder that `save` wrote, or one of a family listed in families/known.py in the format of its home library; the
-    latter sets `.home`. No network is used. dtype: of the weights; by default as stored. Strict: every tensor of the
-    file is used exactly once, or is listed as without use; every setting of config.json is understood, or is named in
+    A folder that `save` wrote, or one of a family listed in families/known.py in the format of its home library, or a
+    GGUF file (or a folder with one); the latter two set `.home`. Or, if no such folder is here, the name of a model on
+    the hub ("organisation/model"; `revision`: a branch, tag or commit of it): see families/hub.py. Nothing else uses
+    the network. dtype: of the weights; by default as stored, of a GGUF file float32. Strict: every tensor of the file
+    is used exactly once, or is listed as without use; every setting of config.json is understood, or is named in
     `ignore_config`.
 
     Raises ValueError, naming the file and what is wrong, for a missing, half-written or unknown folder.
     """
-    folder = Path(folder)
-    recover(folder)
+    recover(Path(folder))
+    folder = local(folder, revision)
+    if (file := gguf_in(folder)) is not None:
+        said, weights, tokenizer = open_gguf(file, dtype or torch.float32)
+        model = _foreign(said, None, weights, dtype, device, ignore_config, {})
+        model.tokenizer = tokenizer
+        return model.eval()
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder; give the folder that a model was saved in")
     content = read_json(folder / "config.json")
+    refuse_pickled(folder)
     if content.get("model_type") == MODEL_TYPE:
         model = _own(folder, content, dtype, device)
     else:
-        model = _foreign(folder, content, dtype, device, ignore_config)
+        generation = read_json(folder / GENERATION) if (folder / GENERATION).exists() else None
+        weights, files = Weights(folder, family_of(content)[0].older), files_of(folder)
+        if (place := dense_in(files)) is not None:
+            weights.include(folder / place, place)
+        model = _foreign(content, generation, weights, dtype, device, ignore_config, files)
     model.tokenizer = load_tokenizer(folder)
     return model.eval()
 
@@ -80,17 +99,25 @@ def write(model: Transformer, folder: Path) -> None:
     home = vars(model).get("home")
     tensors: dict[str, Tensor] = dict(model.named_parameters())
     if isinstance(home, Home) and home.config == model.config:
-        family, _ = family_of(dict(home.content))
+        family, task = family_of(dict(home.content))
+        task = task_of(home.files, PLAIN) if home.files else task
         dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
         kept = {key: value for key, value in home.content.items() if key != "torch_dtype"}
         write_json(folder / "config.json", {**kept, "dtype": dtype})
-        if home.generation is not None:
-            write_json(folder / GENERATION, dict(home.generation))
-        placed = _placed(family, model, "" if home.head else family.prefix)
+        for path, content in {
+            **({} if home.generation is None else {GENERATION: home.generation}),
+            **home.files,
+        }.items():
+            (folder / path).parent.mkdir(exist_ok=True)
+            write_json(folder / path, content)
+        placed = _placed(family, task, model, home.cut)
         tensors = {one.theirs: one.move.write([tensors[name] for name in one.ours]) for one in placed}
+        if (place := dense_in(home.files)) is not None:
+            own = {name: tensors.pop(name) for name in [*tensors] if name.startswith(f"{place}.")}
+            write_tensors(folder / place / WHOLE, {name.removeprefix(f"{place}."): t for name, t in own.items()})
     else:
         write_json(folder / "config.json", {"model_type": MODEL_TYPE, **model.config.to_dict()})
-    write_tensors(folder / "model.safetensors", tensors)
+    write_tensors(folder / WHOLE, tensors)
     if model.tokenizer is not None:
         model.tokenizer.save(folder)
 
@@ -107,23 +134,28 @@ def _own(
 
 
 def _foreign(
-    folder: Path,
     content: dict[str, Any],
+    generation: dict[str, Any] | None,
+    weights: Weights | GgufWeights,
     dtype: torch.dtype | None,
     device: str | torch.device | None,
     ignore_config: Iterable[str],
+    files: Mapping[str, Any],
 ) -> Transformer:
-    family, head = family_of(content)
-    generation = read_json(folder / GENERATION) if (folder / GENERATION).exists() else None
+    family, task = family_of(content)
+    task = task_of(files, ignore_config) if files else task
     ids = {key: i for key in IDS if (i := (generation or {}).get(key)) is not None}
-    weights = Weights(folder, family.older)
-    config = family.config(Settings({**content, **ids}, head, weights.names), ignore_config)
+    config = family.config(Settings({**content, **ids}, task, weights.names), ignore_config)
     model = _empty(config)
     cut = "" if any(name.startswith(family.prefix) for name in weights.names) else family.prefix
-    placed = _placed(family, model, cut)
-    left = _left(family, weights, {one.theirs for one in placed}, cut)
+    placed = _placed(family, task, model, cut)
+    planned = {one.theirs for one in placed}
+    named = (content.get("architectures") or [*family.architectures])[0]
+    language = (move for move in family.moves(config) if move.ours.startswith("head"))
+    hint = misplaced(family, named, language, planned, weights.names)
+    left = _left(family, weights, planned, cut, hint)
     fill(model, weights, placed, dtype, device)
-    vars(model)["home"] = Home(content, generation, config, head, left)
+    vars(model)["home"] = Home(content, generation, config, cut, left, files)
     return model
 
 
@@ -132,24 +164,24 @@ def _empty(config: TransformerConfig) -> Transformer:
         return Transformer(config)
 
 
-def _placed(family: Family, model: Transformer, cut: str) -> list[Placed]:
+def _placed(family: Family, task: Task, model: Transformer, cut: str) -> list[Placed]:
     """The family's plan for this model, without the prefix `cut` in their names."""
-    placed = plan(family.moves(model.config), [name for name, _ in model.named_parameters()])
+    placed = plan([*family.moves(model.config), *task.moves], [name for name, _ in model.named_parameters()])
     return [one._replace(theirs=one.theirs.removeprefix(cut)) for one in placed]
 
 
-def _left(family: Family, weights: Weights, planned: set[str], cut: str) -> tuple[str, ...]:
+def _left(family: Family, weights: Weights | GgufWeights, planned: set[str], cut: str, hint: str) -> tuple[str, ...]:
     """The learned tensors that stay unused. ValueError for one that is not listed, and for a copy that is not one."""
     copies = {a.removeprefix(cut): b.removeprefix(cut) for a, b in family.copies.items()}
     spare = weights.names - planned
     copied = {name for name in spare if copies.get(name) in weights.names}
     constant, extra = (_matching(spare, patterns) for patterns in (family.constant, family.extra))
-    _check_names(planned, weights.names - copied - constant - extra)
+    _check_names(planned, weights.names - copied - constant - extra, hint)
     for name in copied:
         if not torch.equal(weights.read(name), weights.read(copies[name])):
             raise ValueError(
                 f"{name} and {copies[name]} differ in the file, but config.json says that they are one "
-                "(tie_word_embeddings); one of the two is wrong"
+                f"(tie_word_embeddings); one of the two is wrong{hint}"
             )
     if extra:
         LOG.warning("no part of this model, and not written again by save: %s", _list(sorted(extra)))
@@ -160,15 +192,16 @@ def _matching(names: Iterable[str], patterns: Iterable[str]) -> set[str]:
     return {name for name in names if any(re.fullmatch(pattern, name) for pattern in patterns)}
 
 
-def _check_names(planned: set[str], found: Iterable[str]) -> None:
+def _check_names(planned: set[str], found: Iterable[str], hint: str = "") -> None:
     missing, extra = sorted(planned - set(found)), sorted(set(found) - planned)
     if missing or extra:
-        raise ValueError(f"the weights do not fit the config; missing: {_list(missing)}; not expected: {_list(extra)}")
+        lists = f"missing: {_list(missing)}; not expected: {_list(extra)}"
+        raise ValueError(f"the weights do not fit the config; {lists}{hint}")
 
 
 def fill(
     model: Transformer,
-    weights: Weights,
+    weights: Weights | GgufWeights,
     placed: Iterable[Placed],
     dtype: torch.dtype | None = None,
     device: str | torch.device | None = None,

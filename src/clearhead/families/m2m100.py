@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from clearhead.config import Positions, TransformerConfig
 from clearhead.families import bart, marian
-from clearhead.families.family import Settings
+from clearhead.families.family import BARE, LANGUAGE, Settings
 
 
 def config_from(s: Settings) -> TransformerConfig:
@@ -15,8 +15,8 @@ def config_from(s: Settings) -> TransformerConfig:
 
 FAMILY = replace(
     marian.FAMILY,
-    architectures={"M2M100ForConditionalGeneration": True, "M2M100Model": False},
+    architectures={"M2M100ForConditionalGeneration": LANGUAGE, "M2M100Model": BARE},
     config_from=config_from,
-    fixed={"is_decoder": False, "normalize_before": True},
+    fixed={"normalize_before": True},
     ignored=marian.FAMILY.ignored | {"static_position_embeddings"},
 )

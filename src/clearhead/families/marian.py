@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from clearhead.config import Positions, TransformerConfig
 from clearhead.families import bart
-from clearhead.families.family import Settings
+from clearhead.families.family import BARE, LANGUAGE, Settings
 
 
 def config_from(s: Settings) -> TransformerConfig:
@@ -14,7 +14,7 @@ def config_from(s: Settings) -> TransformerConfig:
 
 FAMILY = replace(
     bart.FAMILY,
-    architectures={"MarianMTModel": True, "MarianModel": False},
+    architectures={"MarianMTModel": LANGUAGE, "MarianModel": BARE},
     config_from=config_from,
     fixed={**bart.PLAIN, "normalize_embedding": False, "static_position_embeddings": True},
     ignored=bart.FAMILY.ignored | {"extra_pos_embeddings", "decoder_vocab_size"},

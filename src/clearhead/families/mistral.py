@@ -5,6 +5,7 @@ from dataclasses import replace
 from clearhead.config import TransformerConfig
 from clearhead.families import llama
 from clearhead.families.family import Settings
+from clearhead.families.tasks import decoders
 
 
 def config_from(s: Settings) -> TransformerConfig:
@@ -12,6 +13,4 @@ def config_from(s: Settings) -> TransformerConfig:
     return llama.config_of(s, llama.attention(s), False, layers)
 
 
-FAMILY = replace(
-    llama.FAMILY, architectures={"MistralForCausalLM": True, "MistralModel": False}, config_from=config_from
-)
+FAMILY = replace(llama.FAMILY, architectures=decoders("Mistral"), config_from=config_from)

@@ -6,6 +6,7 @@ from clearhead.config import TransformerConfig
 from clearhead.families import llama
 from clearhead.families.family import Settings
 from clearhead.families.rope import FULL, LOCAL, windows
+from clearhead.families.tasks import decoders
 
 
 def local_from(s: Settings) -> list[int | None]:
@@ -22,7 +23,7 @@ def config_from(s: Settings) -> TransformerConfig:
 
 FAMILY = replace(
     llama.FAMILY,
-    architectures={"Qwen2ForCausalLM": True, "Qwen2Model": False},
+    architectures=decoders("Qwen2"),
     config_from=config_from,
     fixed={"use_mrope": False},
 )

@@ -6,6 +6,7 @@ from clearhead.config import TransformerConfig
 from clearhead.families import llama
 from clearhead.families.family import Settings
 from clearhead.families.qwen2 import local_from
+from clearhead.families.tasks import decoders
 
 
 def config_from(s: Settings) -> TransformerConfig:
@@ -13,4 +14,4 @@ def config_from(s: Settings) -> TransformerConfig:
     return llama.config_of(s, replace(form, qk_norm="head"), False, local_from(s))
 
 
-FAMILY = replace(llama.FAMILY, architectures={"Qwen3ForCausalLM": True, "Qwen3Model": False}, config_from=config_from)
+FAMILY = replace(llama.FAMILY, architectures=decoders("Qwen3"), config_from=config_from)

@@ -2,14 +2,18 @@
 
 from dataclasses import replace
 
-from clearhead.config import TransformerConfig
+from clearhead.config import Head, TransformerConfig
 from clearhead.families import bert
-from clearhead.families.family import Settings
+from clearhead.families.family import LANGUAGE, Settings, Task
 from clearhead.families.moves import Rename
+from clearhead.families.tasks import answer_span, pooler, text_classifier, token_classifier
 
 
 def config_from(s: Settings) -> TransformerConfig:
-    return bert.config_of(s, offset=s.get("pad_token_id", 1) + 1)
+    config = bert.config_of(s, offset=s.get("pad_token_id", 1) + 1)
+    if isinstance(config.head, Head):  # whatever hidden_act says
+        return replace(config, head=replace(config.head, transform="gelu"))
+    return config
 
 
 def moves(config: TransformerConfig) -> list[Rename]:
@@ -22,9 +26,19 @@ def moves(config: TransformerConfig) -> list[Rename]:
     ]
 
 
+def classes(name: str) -> dict[str, Task]:
+    return {
+        f"{name}ForMaskedLM": LANGUAGE,
+        f"{name}Model": pooler("roberta.pooler.dense"),
+        f"{name}ForSequenceClassification": text_classifier("classifier.out_proj", "first", dense="classifier.dense"),
+        f"{name}ForTokenClassification": token_classifier(),
+        f"{name}ForQuestionAnswering": answer_span(),
+    }
+
+
 FAMILY = replace(
     bert.FAMILY,
-    architectures={"RobertaForMaskedLM": True, "RobertaModel": False},
+    architectures=classes("Roberta"),
     config_from=config_from,
     moves=moves,
     prefix="roberta.",

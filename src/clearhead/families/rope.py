@@ -2,38 +2,51 @@
 
 from typing import Any
 
-from clearhead.config import Bands, Linear, Rotary, Yarn
+from clearhead.config import Bands, Linear, LongRope, Rotary, Yarn
 from clearhead.families.family import Settings
+from clearhead.formulas.position import longrope_factor
 
 LOCAL, FULL = "sliding_attention", "full_attention"
 OLD_THETA = {FULL: "rope_theta", LOCAL: "rope_local_base_freq"}  # keys, where layers of the two kinds differ
 
 
-def rotary(settings: Settings, theta: float = 10000.0, fraction: float = 1.0, kind: str = FULL) -> Rotary:
+def rotary(
+    settings: Settings, theta: float = 10000.0, fraction: float = 1.0, kind: str = FULL, trained: int | None = None
+) -> Rotary:
     """The rotary part of the layers of this kind.
 
-    theta, fraction: the family's defaults. Raises ValueError for a scaling without a formula.
+    theta, fraction: the family's defaults. trained: how many positions there were before the scaling, where that
+    stands elsewhere than in the scaling. Raises ValueError for a scaling without a formula.
     """
     new: dict[str, Any] = settings.get("rope_parameters", {})
     given: dict[str, Any] = new.get(kind, new)
     old_theta, old_scaling = settings.get(OLD_THETA[kind], theta), settings.get("rope_scaling", {})
-    length = settings.get("max_position_embeddings", 2048)
+    most = settings.get("max_position_embeddings", 2048)
     return Rotary(
         theta=given.get("rope_theta", old_theta),
         fraction=given.get("partial_rotary_factor", fraction),
-        scaling=_scaling(given or (old_scaling if kind == FULL else {}), length),
+        scaling=_scaling(given or (old_scaling if kind == FULL else {}), most, trained),
     )
 
 
-def _scaling(s: dict[str, Any], length: int) -> Linear | Bands | Yarn | None:
+def _scaling(s: dict[str, Any], most: int, trained: int | None) -> Linear | Bands | Yarn | LongRope | None:
+    """`most`: positions that may be used; `trained`: see above."""
     name = s.get("rope_type", s.get("type", "default"))
-    length = s.get("original_max_position_embeddings") or length
+    length = trained or s.get("original_max_position_embeddings") or most
     if name == "default":
         return None
     if name == "linear":
         return Linear(factor=s["factor"])
     if name == "llama3":
         return Bands(factor=s["factor"], low=s["low_freq_factor"], high=s["high_freq_factor"], length=length)
+    if "short_factor" in s:  # longrope, which older files call su or yarn
+        stretch = longrope_factor(s.get("factor") or most / length, length)
+        return LongRope(
+            short=tuple(s["short_factor"]),
+            long=tuple(s["long_factor"]),
+            length=length,
+            attention_factor=s.get("attention_factor") or stretch,
+        )
     if name == "yarn" and not {"mscale", "mscale_all_dim"} & {key for key, value in s.items() if value}:
         return Yarn(
             factor=s["factor"],
@@ -43,7 +56,9 @@ def _scaling(s: dict[str, Any], length: int) -> Linear | Bands | Yarn | None:
             attention_factor=s.get("attention_factor"),
             truncate=s.get("truncate", True),
         )
-    raise ValueError(f"config.json scales rotary positions by {s}; known are default, linear, llama3 and yarn")
+    raise ValueError(
+        f"config.json scales rotary positions by {s}; known are default, linear, llama3, yarn and longrope"
+    )
 
 
 def windows(settings: Settings, count: int, default: list[str]) -> list[int | None]:
@@ -51,8 +66,13 @@ def windows(settings: Settings, count: int, default: list[str]) -> list[int | No
 
     Raises ValueError for another kind of layer.
     """
-    kinds: list[str] = settings.get("layer_types", default)
     window = settings.optional("sliding_window", 4096)
+    return [window if kind == LOCAL else None for kind in layer_kinds(settings, count, default)]
+
+
+def layer_kinds(settings: Settings, count: int, default: list[str]) -> list[str]:
+    """LOCAL or FULL for each of `count` layers. Raises ValueError for another kind, or another number of them."""
+    kinds: list[str] = settings.get("layer_types", default)
     if len(kinds) != count or not set(kinds) <= {LOCAL, FULL}:
         raise ValueError(f"config.json has layer_types {kinds}; expected {count} of {LOCAL}, {FULL}")
-    return [window if kind == LOCAL else None for kind in kinds]
+    return kinds

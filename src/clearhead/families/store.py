@@ -29,8 +29,10 @@ def new_folder(path: str | Path) -> Generator[Path]:
     fresh = Path(tempfile.mkdtemp(prefix=f".{path.name}.new-", dir=path.parent))
     try:
         yield fresh
-        fresh.chmod(0o777 & ~_umask())
+        hidden = _umask()
+        fresh.chmod(0o777 & ~hidden)
         for file in fresh.rglob("*"):
+            file.chmod((0o777 if file.is_dir() else 0o666) & ~hidden)  # some libraries write for the owner only
             _flush(file)
         _flush(fresh)
         _exchange(fresh, path)

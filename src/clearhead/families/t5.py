@@ -12,7 +12,7 @@ from clearhead.config import (
     Stack,
     TransformerConfig,
 )
-from clearhead.families.family import ACTIVATIONS, Family, Settings
+from clearhead.families.family import ACTIVATIONS, LANGUAGE, Family, Settings
 from clearhead.families.moves import Rename
 
 
@@ -77,10 +77,9 @@ def side(name: str, last: int, inner: dict[str, str]) -> list[Rename]:
 
 
 FAMILY = Family(
-    architectures={"T5ForConditionalGeneration": True, "T5WithLMHeadModel": True},
+    architectures={"T5ForConditionalGeneration": LANGUAGE, "T5WithLMHeadModel": LANGUAGE},
     config_from=config_from,
     moves=moves,
-    fixed={"is_decoder": False},
     ignored=frozenset({"dense_act_fn", "is_gated_act", "n_positions"}),  # the first two follow from feed_forward_proj
     extra=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
     copies={

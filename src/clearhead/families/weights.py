@@ -30,14 +30,18 @@ class Weights:
             promised: dict[str, str] = {}
             files = [WHOLE]
         else:
-            promised = _weight_map(index)
+            promised = weight_map(index)
             files = sorted(set(promised.values()))
-        for path in [_inside(folder, name) for name in files]:
+        for path in [inside(index, name) for name in files]:
             self._open(path)
         for stored, file in promised.items():
             name = self._now(stored)
             if name not in self._home or self._home[name][0].name != file:
                 raise ValueError(f"{index} says that {stored} is in {file}, but it is not there; copy the folder again")
+
+    def include(self, folder: Path, name: str) -> None:
+        """Add the tensors of another folder's file, under names that begin with `name` and a full stop."""
+        self._open(inside(folder / INDEX, WHOLE), f"{name}.")
 
     @property
     def names(self) -> frozenset[str]:
@@ -54,7 +58,7 @@ class Weights:
         except (SafetensorError, OSError) as error:
             raise ValueError(f"{name} in {path} cannot be read: {error}; copy or save the model again") from error
 
-    def _open(self, path: Path) -> None:
+    def _open(self, path: Path, before: str = "") -> None:
         try:
             with safe_open(path, framework="pt") as handle:
                 found: list[str] = list(handle.keys())
@@ -62,7 +66,7 @@ class Weights:
             raise ValueError(f"{path} is damaged: {error}; copy or save the model again") from error
         _check_header(path)
         for stored in found:
-            name = self._now(stored)
+            name = before + self._now(stored)
             if name in self._home:
                 raise ValueError(f"{name} is in {self._home[name][0].name} and in {path.name}; it must be in one file")
             self._home[name] = (path, stored)
@@ -88,7 +92,7 @@ def _check_header(path: Path) -> None:
         json.loads(file.read(int.from_bytes(file.read(8), "little")), object_pairs_hook=once)
 
 
-def _weight_map(index: Path) -> dict[str, str]:
+def weight_map(index: Path) -> dict[str, str]:
     """Which shard holds each tensor."""
     listed = read_json(index).get("weight_map")
     if not isinstance(listed, dict) or not listed or not all(isinstance(file, str) for file in _values(listed)):
@@ -100,12 +104,11 @@ def _values(listed: Any) -> Iterator[object]:
     yield from listed.values()
 
 
-def _inside(folder: Path, name: str) -> Path:
-    """The file `name` of the folder. No path, and no link that leads out, except into the blobs of a hub's cache."""
-    if Path(name).name != name or "\\" in name or not name.endswith(".safetensors"):
-        raise ValueError(
-            f"{folder / INDEX} names the shard {name!r}; shards are plain .safetensors files in the folder"
-        )
+def inside(index: Path, name: str, ending: str = ".safetensors") -> Path:
+    """The file `name` beside an index. No path, and no link that leads out, except into the blobs of a hub's cache."""
+    folder = index.parent
+    if Path(name).name != name or "\\" in name or not name.endswith(ending):
+        raise ValueError(f"{index} names the shard {name!r}; shards are plain {ending} files in the folder")
     path, root = folder / name, folder.resolve()
     if not path.is_file():
         raise ValueError(f"{path} is missing; is {folder} a complete model folder?")

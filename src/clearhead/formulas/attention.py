@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from clearhead.formulas.mask import Visible, check_mask
+from clearhead.formulas.position import DistanceBias
 from clearhead.tap import SILENT, Tap
 
 # Scores that one block of query rows may hold, and masks that may be worked out whole: 2^24 numbers, 64 MB in float32.
@@ -26,18 +27,28 @@ class Scoring:
     visible: Visible
     scale: float
     softcap: float | None = None
-    bias: Tensor | None = None  # added to the scores; broadcasts to [B H Q K]
+    bias: Tensor | DistanceBias | None = None  # added to the scores; broadcasts to [B H Q K]
 
     def scores(self, q: Tensor, k: Tensor, rows: slice = slice(None)) -> Tensor:
         """[B H rows K]: q k^T times scale, capped, biased, hidden keys at -inf."""
-        scores = by_group(q[:, :, rows], k.mT) * self.scale
-        if self.softcap is not None:
-            scores = self.softcap * torch.tanh(scores / self.softcap)
-        if self.bias is not None:
-            bias = self.bias if self.bias.shape[-2] == 1 else self.bias[..., rows, :]
-            scores = scores + bias.to(scores.dtype)
+        scores = self.raw(q[:, :, rows], k, rows)
         seen = self.visible.rows(rows)
         return scores if seen is None else scores.masked_fill(~seen, -torch.inf)
+
+    def raw(self, q: Tensor, k: Tensor, rows: slice = slice(None), keys: slice = slice(None)) -> Tensor:
+        """The scores of these queries and keys before any is hidden; q and k hold `rows` and `keys` only."""
+        scores = by_group(q, k.mT) * self.scale
+        if self.softcap is not None:
+            scores = self.softcap * torch.tanh(scores / self.softcap)
+        bias = self.added(rows, keys)
+        return scores if bias is None else scores + bias.to(scores.dtype)
+
+    def added(self, rows: slice = slice(None), keys: slice = slice(None)) -> Tensor | None:
+        """The bias of these queries and keys."""
+        if self.bias is None or isinstance(self.bias, DistanceBias):
+            return None if self.bias is None else self.bias.block(rows, keys)
+        bias = self.bias if self.bias.shape[-1] == 1 else self.bias[..., keys]
+        return bias if bias.shape[-2] == 1 else bias[..., rows, :]
 
     def weights(self, q: Tensor, k: Tensor, rows: slice = slice(None)) -> Tensor:
         """[B H rows K]: each row sums to 1, or to 0 if the query may see nothing."""
@@ -76,10 +87,10 @@ def attend(q: Tensor, k: Tensor, v: Tensor, scoring: Scoring, dropout: float = 0
     In the open if somebody will change scores or weights; row by row where the fused kernel has no form for it (a soft
     cap, a mask too large to write down) or is the slower one; else fused, which never writes the weights down.
     """
-    tap.product(q, k, scoring)
+    tap.product(q, k, v, scoring)
     if tap.opens():
         out = _open(q, k, v, scoring, dropout, tap)
-    elif scoring.softcap is not None or _too_large(scoring.visible) or _fused_is_slower(q, k):
+    elif scoring.softcap is not None or _too_large(scoring) or _fused_is_slower(q, k):
         out = _blocks(q, k, v, scoring, dropout)
     else:
         out = _fused(q, k, v, scoring, dropout)
@@ -113,15 +124,18 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, scoring: Scoring, dropout: float) ->
     """PyTorch's kernel, with the cheapest form of the mask: none, a causal flag, or a tensor."""
     triangle = scoring.visible.triangle and scoring.bias is None
     mask = None if triangle else scoring.visible.rows()
-    if scoring.bias is not None:
-        bias = scoring.bias.to(q.dtype)
+    if (bias := scoring.added()) is not None:
+        bias = bias.to(q.dtype)
         mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
     grouped = k.shape[1] != q.shape[1]
     return F.scaled_dot_product_attention(q, k, v, mask, dropout, triangle, scale=scoring.scale, enable_gqa=grouped)
 
 
-def _too_large(visible: Visible) -> bool:
-    """Whether the kernel would need a mask of more than BLOCK entries."""
+def _too_large(scoring: Scoring) -> bool:
+    """Whether the kernel would need a mask, or a bias, of more than BLOCK entries."""
+    visible, bias = scoring.visible, scoring.bias
+    if isinstance(bias, DistanceBias) and bias.entries > BLOCK:
+        return True
     return not visible.triangle and visible.entries > BLOCK
 
 

@@ -1,21 +1,24 @@
 """The feed-forward branch: two linear maps with a bend between them, applied to each token alone."""
 
 from collections.abc import Callable
-from typing import Literal
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from clearhead.config import Activation
 from clearhead.tap import SILENT, Tap
 
 Map = Callable[[Tensor], Tensor]
 
 
-def activate(x: Float[Tensor, "*B F"], kind: Literal["relu", "gelu", "gelu_tanh", "silu"]) -> Float[Tensor, "*B F"]:
-    """relu; gelu, exact by erf (Hendrycks & Gimpel 2016) or by its tanh approximation; silu = x * sigmoid(x)."""
+def activate(x: Float[Tensor, "*B F"], kind: Activation) -> Float[Tensor, "*B F"]:
+    """relu; gelu, exact by erf (Hendrycks & Gimpel 2016) or by its tanh approximation; silu = x * sigmoid(x); tanh."""
     if kind == "relu":
         return F.relu(x)
+    if kind == "tanh":
+        return torch.tanh(x)
     if kind == "silu":
         return F.silu(x)
     return F.gelu(x, approximate="tanh" if kind == "gelu_tanh" else "none")
@@ -26,7 +29,7 @@ def feed_forward(
     up: Map,
     down: Map,
     gate: Map | None = None,
-    activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = "relu",
+    activation: Activation = "relu",
     tap: Tap = SILENT,
 ) -> Float[Tensor, "*B D"]:
     """down(activation(up(x))) (Vaswani et al. 2017, equation 2), or with a gate down(activation(gate(x)) * up(x)).

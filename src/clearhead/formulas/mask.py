@@ -151,23 +151,37 @@ class Visible:
         farthest = max(self.q_positions.shape[-1], self.k_positions.shape[-1]) - 1
         return self.window is not None and not (self.aligned and self.window > farthest)
 
-    def rows(self, rows: slice = slice(None)) -> Tensor | None:
-        """[B H rows K] (or what broadcasts to it) for these queries; None: every key is visible."""
-        q = self.q_positions[..., rows]
+    def rows(self, rows: slice = slice(None), keys: slice = slice(None)) -> Tensor | None:
+        """[B H rows keys] (or what broadcasts to it) for these queries and keys; None: every key is visible."""
+        q, k = self.q_positions[..., rows], self.k_positions[..., keys]
         parts: list[Tensor] = []
         if self._later:
-            parts.append(causal_mask(q, self.k_positions))
+            parts.append(causal_mask(q, k))
         if self._narrow and self.window is not None:
-            parts.append(window_mask(q, self.k_positions, self.window))
+            parts.append(window_mask(q, k, self.window))
         if self.q_documents is not None and self.k_documents is not None:
-            parts.append(self.q_documents[..., rows].unsqueeze(-1) == self.k_documents.unsqueeze(-2))
-        parts = [p.unsqueeze(1) if p.dim() == 3 else p for p in parts]  # [B 1 rows K] or [rows K]
+            parts.append(self.q_documents[..., rows].unsqueeze(-1) == self.k_documents[..., keys].unsqueeze(-2))
+        parts = [p.unsqueeze(1) if p.dim() == 3 else p for p in parts]  # [B 1 rows keys] or [rows keys]
         if self.mask is not None:
-            parts.append(self.mask if self.mask.shape[-2] == 1 else self.mask[..., rows, :])
+            mask = self.mask if self.mask.shape[-1] == 1 else self.mask[..., keys]
+            parts.append(mask if mask.shape[-2] == 1 else mask[..., rows, :])
         seen = None
         for part in parts:
             seen = part if seen is None else seen & part
         return seen
+
+    def reach(self, rows: slice) -> tuple[int, int, int]:
+        """Keys start to stop hold all that these queries can see, and every one of them sees those before `clear`.
+
+        Told from positions that follow each other; else (0, K, 0), which is always true.
+        """
+        queries, keys = self.q_positions.shape[-1], self.k_positions.shape[-1]
+        if not self.aligned or not self.causal:
+            return 0, keys, 0
+        first, last = (keys - queries + i for i in (rows.start, min(rows.stop, queries) - 1))
+        start = 0 if self.window is None else max(0, first - self.window + 1)
+        plain = self.mask is None and self.window is None and self.q_documents is None
+        return start, last + 1, first + 1 if plain else start
 
     @property
     def entries(self) -> int:

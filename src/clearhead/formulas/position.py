@@ -4,9 +4,12 @@ Learned tables are parameters and live in the model.
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -42,7 +45,12 @@ def rotary_rates(dim: int, theta: float = 10000.0, device: torch.device | None =
 
     In float32, as published checkpoints were trained: a wider type would turn long contexts by other angles.
     """
-    return 1.0 / theta ** (torch.arange(0, dim, 2, device=device, dtype=torch.float32) / dim)
+    return 1.0 / _growth(dim, theta, device)
+
+
+def _growth(dim: int, theta: float, device: torch.device | None) -> Float[Tensor, "R"]:
+    """theta^(2i/dim)."""
+    return theta ** (torch.arange(0, dim, 2, device=device, dtype=torch.float32) / dim)
 
 
 def linear_rates(rates: Float[Tensor, "R"], factor: float) -> Float[Tensor, "R"]:
@@ -83,6 +91,24 @@ def yarn_factor(factor: float) -> float:
     return 0.1 * math.log(factor) + 1.0 if factor > 1.0 else 1.0
 
 
+def longrope_rates(
+    dim: int, theta: float, short: Sequence[float], long: Sequence[float], length: int, tokens: Int[Tensor, "*T"]
+) -> Float[Tensor, "*T R"]:
+    """Radians per position of each of the dim / 2 pairs, theta^(-2i/dim) over a factor of its own (Ding et al. 2024).
+
+    `tokens`: how long the text is that each token belongs to. The factor is short[i] in texts of up to `length`
+    tokens and long[i] in longer ones, so that one more token may turn every token of the text by other angles.
+    """
+    growth = _growth(dim, theta, tokens.device)
+    near, far = (torch.tensor(list(factors), dtype=growth.dtype, device=growth.device) for factors in (short, long))
+    return torch.where(tokens.unsqueeze(-1) > length, 1.0 / (far * growth), 1.0 / (near * growth))
+
+
+def longrope_factor(factor: float, length: int) -> float:
+    """What cosine and sine are multiplied by where `length` grows by `factor`: sqrt(1 + ln(factor) / ln(length))."""
+    return math.sqrt(1.0 + math.log(factor) / math.log(length)) if factor > 1.0 else 1.0
+
+
 def rotate(
     x: Float[Tensor, "B H T E"],
     cos: Float[Tensor, "*B T R"],
@@ -121,3 +147,37 @@ def relative_buckets(
     growth = torch.log(distance.clamp(min=1).float() / exact) / math.log(max_distance / exact)
     large = (exact + (growth * (count - exact)).long()).clamp(max=count - 1)
     return first + torch.where(distance < exact, distance, large)
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceBias:
+    """What T5 adds to the scores, as a rule: any block of it can be had without the whole of n x n numbers."""
+
+    table: Tensor  # [buckets H] one number per bucket of distance and head
+    q_positions: Tensor  # [Q] or [B Q]
+    k_positions: Tensor  # [K] or [B K]
+    max_distance: int
+    bidirectional: bool
+
+    def block(self, rows: slice = slice(None), keys: slice = slice(None)) -> Tensor:
+        """[B or 1, H, rows, keys]."""
+        q, k = self.q_positions[..., rows], self.k_positions[..., keys]
+        buckets = relative_buckets(q, k, len(self.table), self.max_distance, self.bidirectional)
+        bias = F.embedding(buckets, self.table).movedim(-1, -3)  # [rows keys H] -> [H rows keys]
+        return bias if bias.dim() == 4 else bias.unsqueeze(0)
+
+    @property
+    def entries(self) -> int:
+        """How many numbers the whole has."""
+        batch = max(p.shape[0] if p.dim() == 2 else 1 for p in (self.q_positions, self.k_positions))
+        return batch * self.table.shape[1] * self.q_positions.shape[-1] * self.k_positions.shape[-1]
+
+    def only(self, samples: slice, heads: slice) -> "DistanceBias":
+        """That of these samples and heads."""
+        q, k = (p if p.dim() == 1 else p[samples] for p in (self.q_positions, self.k_positions))
+        return replace(self, table=self.table[:, heads], q_positions=q, k_positions=k)
+
+    def to(self, device: torch.device | str) -> "DistanceBias":
+        """The same on another device."""
+        tensors = {"table": self.table, "q_positions": self.q_positions, "k_positions": self.k_positions}
+        return replace(self, **{name: tensor.to(device) for name, tensor in tensors.items()})

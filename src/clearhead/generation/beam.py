@@ -79,7 +79,7 @@ def candidates(progress: Progress, scores: Tensor, stop: Stop, options: Options,
     """
     batch, count = scores.shape
     logits = progress.logits().log_softmax(-1)
-    logits = adjust(logits, options, progress.ids, progress.keep, stop.forbidden(written - 1))
+    logits = adjust(logits, options, progress.ids, progress.keep, stop, written - 1)
     vocab = logits.shape[-1]
     totals = (scores[..., None] + logits.view(batch, count, vocab)).flatten(1)
     totals, which = totals.topk(min(max(2, 1 + len(stop.eos)) * count, count * vocab))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from clearhead.generation.options import Options
+from clearhead.generation.stop import Stop
 
 NEVER = -float("inf")
 
@@ -60,12 +61,17 @@ def min_p(logits: Tensor, p: float | None) -> Tensor:
     return logits.masked_fill(probabilities < p * probabilities.amax(-1, keepdim=True), NEVER)
 
 
-def adjust(logits: Tensor, options: Options, ids: Tensor, keep: Tensor | None, forbidden: list[int]) -> Tensor:
-    """What greedy choice, sampling and beam search all apply. ids [B, T], keep [B, T]: the texts so far."""
+def adjust(logits: Tensor, options: Options, ids: Tensor, keep: Tensor | None, stop: Stop, written: int) -> Tensor:
+    """What greedy choice, sampling and beam search all apply. ids [B, T], keep [B, T]: the texts so far, of which
+    `written` tokens are new.
+    """
+    if stop.forced is not None and not written:
+        return torch.full_like(logits, NEVER).index_fill(-1, torch.tensor(stop.forced, device=logits.device), 0.0)
     if options.repetition_penalty != 1:
         seen = seen_tokens(ids, keep, logits.shape[-1])
         logits = repetition_penalty(logits, seen, options.repetition_penalty)
-    return logits.index_fill(-1, torch.tensor(forbidden, dtype=torch.int64, device=logits.device), NEVER)
+    forbidden = torch.tensor(stop.forbidden(written), dtype=torch.int64, device=logits.device)
+    return logits.index_fill(-1, forbidden, NEVER)
 
 
 def pick(logits: Tensor, options: Options) -> Tensor:

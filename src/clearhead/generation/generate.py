@@ -32,14 +32,16 @@ def generate(
         repetition_penalty=1.0
         beam search        num_beams=1  length_penalty=1.0  early_stopping=False
         special tokens     eos_token_id  pad_token_id  decoder_start_token_id  (default: the config's and tokenizer's)
-        decoder_input_ids=None
+        named tokens       forced_bos_token_id=None  suppress_tokens=()  begin_suppress_tokens=()
+        encoder-decoders   decoder_input_ids=None  input_features=None (of sound, instead of input_ids)
 
     Gradients are off. The model's mode stays as it is: after training call `model.eval()`, or dropout plays along.
     Sampling is repeatable by `torch.manual_seed` or `generator`.
 
     Unlike Hugging Face: right-padded prompts work; temperature 0 is greedy; top_k <= 0 is off; an empty prompt starts
     from bos; the model's own pad is never written (there: `suppress_tokens=[pad]`) and is not counted by the repetition
-    penalty; what would be a warning there is an error here; sampling with beams does not exist.
+    penalty; a text that has ended is filled up with pad even where that is 0 (there, by beam search, with eos); what
+    would be a warning there is an error here; sampling with beams does not exist.
 
     Raises ValueError, before any compute, for an option out of range or without effect, a model that cannot write, a
     prompt that does not fit it, one whose padding cannot be told from its text, or one that with max_new_tokens would

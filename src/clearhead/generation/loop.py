@@ -81,7 +81,7 @@ def steps(progress: Progress, stop: Stop, options: Options) -> Iterator[Tensor]:
     progress.repeat(options.num_return_sequences)
     going = torch.ones(len(progress.ids), dtype=torch.bool, device=progress.ids.device)
     for written in range(stop.most):
-        logits = adjust(progress.logits(), options, progress.ids, progress.keep, stop.forbidden(written))
+        logits = adjust(progress.logits(), options, progress.ids, progress.keep, stop, written)
         tokens = torch.where(going, pick(logits, options), stop.pad)
         progress.append(tokens)
         going = going & ~stop.ended(tokens)

@@ -31,6 +31,10 @@ class Options:
     pad_token_id: int | None = None  # None: the config's, the tokenizer's, or the first eos
     decoder_start_token_id: int | None = None  # None: config.start, or bos
     decoder_input_ids: Tensor | None = None  # [B, T], what the decoder beside an encoder has already written
+    input_features: Tensor | None = None  # [B, bins, frames], what an encoder of sound hears, instead of input_ids
+    forced_bos_token_id: int | None = None  # comes right after a start token (mBART, M2M100: the language)
+    suppress_tokens: Sequence[int] = ()  # never written
+    begin_suppress_tokens: Sequence[int] = ()  # never first, after a forced one if there is one
     generator: torch.Generator | None = None  # None: torch's global one (`torch.manual_seed`)
     use_cache: bool = True
     return_dict_in_generate: bool = False

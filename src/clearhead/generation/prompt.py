@@ -5,9 +5,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from clearhead.config import Head
 from clearhead.generation.options import Options
 from clearhead.generation.stop import Specials
-from clearhead.model.inputs import Text, check
+from clearhead.model.inputs import Sound, Text, check, check_sound, check_use
 from clearhead.model.stack import Stack
 from clearhead.model.transformer import Transformer
 
@@ -31,16 +32,26 @@ def prepare(
             "this model is an encoder only: each of its positions sees the whole text, so none can predict the next "
             "token; generate with a decoder, or fill masked tokens with model(input_ids).logits"
         )
-    if model.head is None:
-        raise ValueError("config.head is None, so the model gives no logits to choose tokens by; give it a head")
+    if not isinstance(model.config.head, Head):
+        raise ValueError(
+            f"config.head is {type(model.config.head).__name__.removesuffix('Type')}, so the model gives no logits to "
+            "choose tokens by; give it a Head"
+        )
+    given = {"input_ids": input_ids, "attention_mask": attention_mask, "input_features": options.input_features}
+    check_use(model.config, given)
     if model.encoder is None:
         if options.decoder_input_ids is not None:
             raise ValueError("decoder_input_ids is for a decoder beside an encoder; pass the prompt as input_ids")
         prompt = Prompt(*_own_text(decoder, input_ids, attention_mask, special))
         _check_room(decoder, prompt, options)
         return prompt
+    if model.encoder.form.audio is not None:
+        check_sound(sound := Sound(options.input_features), model.encoder.form)
+        prompt = Prompt(_written(decoder, sound.name, sound.frames, options, special))
+        _check_room(decoder, prompt, options)
+        return prompt._replace(encoded=model.encode(input_features=sound.frames))
     source, keep = _source(model.encoder, input_ids, attention_mask, special)
-    prompt = Prompt(_written(decoder, source, options, special), None, None, keep)
+    prompt = Prompt(_written(decoder, "input_ids", source, options, special), None, None, keep)
     _check_room(decoder, prompt, options)
     return prompt._replace(encoded=model.encode(source, keep))
 
@@ -48,7 +59,7 @@ def prepare(
 def _own_text(stack: Stack, ids: Tensor | None, mask: Tensor | None, special: Specials) -> tuple[Tensor, Tensor | None]:
     """The prompt of a decoder alone. Where there is none, for the batch or in one row of it, bos stands in."""
     if ids is None or (ids.dim() == 2 and len(ids) and not ids.shape[1]):
-        rows, device = 1 if ids is None else len(ids), stack.embedding.weight.device
+        rows, device = 1 if ids is None else len(ids), stack.table.device
         return torch.full((rows, 1), _bos(special), device=device), None
     check(Text("input_ids", ids, mask), stack.form)
     ids, keep = ids.long(), _keep(ids, mask, special)
@@ -76,7 +87,7 @@ def _source(stack: Stack, ids: Tensor | None, mask: Tensor | None, special: Spec
     return ids, keep
 
 
-def _written(stack: Stack, source: Tensor, options: Options, special: Specials) -> Tensor:
+def _written(stack: Stack, name: str, source: Tensor, options: Options, special: Specials) -> Tensor:
     """What a decoder beside an encoder has written: the start token, and whatever the caller wants to stand behind it.
 
     As in Hugging Face, `decoder_input_ids` of which no row begins with the start token get it in front.
@@ -85,7 +96,7 @@ def _written(stack: Stack, source: Tensor, options: Options, special: Specials) 
     if given is not None:
         check(Text("decoder_input_ids", given), stack.form)
         if len(given) != len(source):
-            raise ValueError(f"decoder_input_ids has {len(given)} rows, but input_ids has {len(source)}; give one each")
+            raise ValueError(f"decoder_input_ids has {len(given)} rows, but {name} has {len(source)}; give one each")
         if start is None or bool((given[:, 0] == start).any()):
             return given.long()
     if start is None:
@@ -118,6 +129,11 @@ def _keep(ids: Tensor, mask: Tensor | None, special: Specials) -> Tensor | None:
 
 
 def _check_room(stack: Stack, prompt: Prompt, options: Options) -> None:
+    if options.forced_bos_token_id is not None and prompt.ids.shape[1] > 1:
+        raise ValueError(
+            f"forced_bos_token_id is {options.forced_bos_token_id}, but {prompt.ids.shape[1]} tokens stand already; it "
+            "comes right after a start token: leave it out, or put it among them"
+        )
     limit = None if stack.positions is None else stack.positions.form.count
     longest = prompt.ids.shape[1] if prompt.keep is None else int(prompt.keep.sum(1).max())
     if limit is not None and longest + options.max_new_tokens > limit:

@@ -17,10 +17,13 @@ class Stop(NamedTuple):
     least: int
     most: int
     banned: tuple[int, ...] = ()  # never written
+    late: tuple[int, ...] = ()  # never written first
+    forced: int | None = None  # the first, whatever the model says
 
     def forbidden(self, written: int) -> list[int]:
         """The tokens that may not come next when `written` new ones stand."""
-        return [*self.banned, *(self.eos if written < self.least else ())]
+        first = written == (0 if self.forced is None else 1)
+        return [*self.banned, *(self.late if first else ()), *(self.eos if written < self.least else ())]
 
     def ended(self, tokens: Tensor) -> Tensor:
         """Boolean, of the same shape: which of these tokens end a text."""
@@ -47,8 +50,16 @@ class Specials(NamedTuple):
         A text that has ended is filled up with pad, or else with the first eos.
         """
         pad = next(i for i in (self.pad, *self.eos, 0) if i is not None)
-        banned = () if self.own_pad is None or self.own_pad in self.eos else (self.own_pad,)
-        return Stop(self.eos, pad, options.min_new_tokens, options.max_new_tokens, banned)
+        own = () if self.own_pad is None or self.own_pad in self.eos else (self.own_pad,)
+        return Stop(
+            self.eos,
+            pad,
+            options.min_new_tokens,
+            options.max_new_tokens,
+            (*own, *options.suppress_tokens),
+            tuple(options.begin_suppress_tokens),
+            options.forced_bos_token_id,
+        )
 
 
 def specials(model: Transformer, options: Options) -> Specials:
@@ -65,6 +76,8 @@ def specials(model: Transformer, options: Options) -> Specials:
     found = Specials(tuple(eos), _first(options.pad_token_id, own_pad), bos, start, own_pad)
     given = [("eos_token_id", i) for i in found.eos]
     given += [("pad_token_id", found.pad), ("bos", bos), ("decoder_start_token_id", start)]
+    given += [("forced_bos_token_id", options.forced_bos_token_id)]
+    given += [(name, i) for name in ("suppress_tokens", "begin_suppress_tokens") for i in getattr(options, name)]
     vocab = model.last.form.vocab
     for name, i in given:
         if i is not None and not 0 <= i < vocab:

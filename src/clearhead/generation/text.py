@@ -110,7 +110,7 @@ def _completing(model: Transformer, texts: list[str], options: dict[str, Any]) -
 
 
 def _moved(model: Transformer, given: dict[str, Tensor]) -> dict[str, Tensor]:
-    device = model.last.embedding.weight.device
+    device = model.last.table.device
     return {name: tensor.to(device) for name, tensor in given.items()}
 
 

@@ -1,123 +1,175 @@
 """Record what a model computes, without changing a bit of it.
 
-Weights and scores are not stored: the queries and keys that enter the product are, and the formula. Any row, head or
-block is computed from them when it is asked for, so that a recording takes O(n) memory.
+Weights and scores are not stored: the queries and keys that enter the product are, and the rule. Any row, head or
+statistic is computed from them when it is asked for, so that a recording takes O(n) memory.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from fnmatch import fnmatchcase
-from typing import TypeVar
+from __future__ import annotations
 
-from torch import Tensor
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
 
 from clearhead.formulas.attention import Scoring
-from clearhead.model.transformer import Transformer
-from clearhead.tap import Tap, sites
-
-T = TypeVar("T")
-
-
-class Weights:
-    """The weights (or scores) [B, H, Q, K] of one attention, computed when they are asked for."""
-
-    def __init__(self, q: Tensor, k: Tensor, formula: Callable[[Tensor, Tensor, slice], Tensor]):
-        self.q, self.k, self.formula = q, k, formula
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """(B, H, Q, K)."""
-        return self.q.shape[0], self.q.shape[1], self.q.shape[2], self.k.shape[2]
-
-    def dense(self) -> Tensor:
-        """All of them, [B, H, Q, K]."""
-        return self.formula(self.q, self.k, slice(None))
-
-    def row(self, query: int) -> Tensor:
-        """What one query attends to, [B, H, K]. Raises IndexError if there is no such query."""
-        count = self.q.shape[2]
-        if not -count <= query < count:
-            raise IndexError(f"query {query} of {count}; use 0 to {count - 1}")
-        query %= count
-        return self.formula(self.q, self.k, slice(query, query + 1))[:, :, 0]
-
-    def __getitem__(self, place: tuple[int, int, int]) -> Tensor:
-        """weights[sample, head, query] is one row, [K]."""
-        sample, head, query = place
-        return self.row(query)[sample, head]
+from clearhead.formulas.mask import Visible
+from clearhead.formulas.position import DistanceBias
+from clearhead.lens.compiled import hear, hear_product, number_of
+from clearhead.lens.listen import bare, chosen, listening
+from clearhead.lens.rows import Gradient, Scores, Weights, Written
+from clearhead.lens.seen import Recorded, Seen
 
 
-Recorded = Tensor | Weights
+class Recorder:
+    """Keeps what passes at the wanted addresses."""
 
+    def __init__(
+        self,
+        wanted: frozenset[str],
+        grad: bool = False,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+        limit: int | None = None,
+    ) -> None:
+        self.seen, self.number = Seen(), number_of(self)
+        self.wanted, self.grad, self.dtype, self.device, self.limit = wanted, grad, dtype, device, limit
+        self.hooks: list[Any] = []
+        self._texts: dict[str, Tensor] = {}
+        self._memory: set[int] = set()  # addresses in memory of what is held
+        self._products: dict[str, tuple[Tensor, Scoring]] = {}  # values and rule of attentions that are going on
 
-class Seen(Mapping[str, Recorded]):
-    """What was recorded, by full address: the last call's. `calls[t]` holds those of call t."""
-
-    def __init__(self) -> None:
-        self.calls: list[dict[str, Recorded]] = []
-
-    def keep(self, address: str, value: Recorded) -> None:
-        """Store; an address that comes round again begins a new call."""
-        if not self.calls or address in self.calls[-1]:
-            self.calls.append({})
-        self.calls[-1][address] = value
-
-    def __getitem__(self, address: str) -> Recorded:
-        for call in reversed(self.calls):
-            if address in call:
-                return call[address]
-        raise KeyError(f"{address} was not recorded; recorded are {', '.join(self) or 'none: run the model first'}")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(address for call in self.calls for address in call))
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-
-class Recorder(Tap):
-    """Keeps what passes at the wanted addresses; what it hears first goes to the tap that was there before."""
-
-    def __init__(self, seen: Seen, wanted: frozenset[str], before: Tap, address: str = ""):
-        self.seen, self.wanted, self.before, self.address = seen, wanted, before, address
-
-    def at(self, name: str) -> Tap:
-        return Recorder(self.seen, self.wanted, self.before.at(name), f"{self.address}{name}.")
-
-    def __call__(self, site: str, value: T) -> T:
-        value = self.before(site, value)
-        if f"{self.address}{site}" in self.wanted and isinstance(value, Tensor):
-            self.seen.keep(f"{self.address}{site}", value.detach())
-        return value
-
-    def opens(self) -> bool:
-        return self.before.opens()
-
-    def product(self, q: Tensor, k: Tensor, weigh: Scoring) -> None:
-        self.before.product(q, k, weigh)
-        if self.opens():  # then they pass by themselves, changed
+    def text(self, stack: str, ids: Tensor | None, cache: Any) -> None:
+        if ids is None or ids.is_floating_point():
             return
-        for site, formula in (("scores", weigh.scores), ("weights", weigh.weights)):
-            if f"{self.address}{site}" in self.wanted:
-                self.seen.keep(f"{self.address}{site}", Weights(q.detach(), k.detach(), formula))
+        past = None if cache is None else cache.ids
+        self._texts[stack] = ids if past is None else torch.cat([past, ids], dim=1)
+
+    def value(self, address: str, value: Tensor) -> None:
+        prefix, _, site = address.rpartition(".")
+        looked_into = self.grad and site == "heads" and f"{prefix}." in self._products
+        if address not in self.wanted and not looked_into:
+            return
+        if torch.compiler.is_compiling():
+            if self.grad:
+                raise ValueError("record(grad=True) needs the model as it is, not compiled: run the uncompiled one")
+            hear(self, address, value)
+            return
+        if torch._C._current_graph_task_id() != -1:  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownMemberType]
+            raise ValueError(
+                f"{address} is computed again during the backward pass (activation checkpointing), which would record "
+                "it twice; record without checkpointing, or in a forward pass without gradients"
+            )
+        if address in self.wanted:
+            self.keep(address, value)
+        if self.grad and value.requires_grad:
+            self._await(address, value)
+
+    def product(self, address: str, q: Tensor, k: Tensor, v: Tensor, scoring: Scoring, opened: bool) -> None:
+        if not {f"{address}weights", f"{address}scores"} & self.wanted:
+            return
+        if torch.compiler.is_compiling():
+            if not opened:
+                hear_product(self, address, q, k, v, scoring)
+            return
+        if self.grad or opened:
+            self._products[address] = v.detach(), scoring
+        if not opened:
+            self.keep_product(address, q, k, v, scoring)
+
+    def keep_product(self, address: str, q: Tensor, k: Tensor, v: Tensor, scoring: Scoring) -> None:
+        """Keep the views of an attention, which share their queries and keys."""
+        q, k = self._held(address, q), self._held(address, k)
+        scoring = _moved(scoring, self.device)
+        for name, view in (("scores", Scores(q, k, scoring)), ("weights", Weights(q, k, scoring))):
+            if address + name in self.wanted:
+                self.seen.keep(address + name, view, self._texts)
+
+    def keep(self, address: str, value: Tensor) -> None:
+        """Keep a value. Weights that pass in the open become a view like any other."""
+        prefix, _, site = address.rpartition(".")
+        held: Recorded = self._held(address, value)
+        if site in ("weights", "scores"):
+            usual = Scoring(Visible.last(*value.shape[-2:], causal=".self." in address), 1.0)
+            held = Written(held, _moved(self._products.get(f"{prefix}.", (value, usual))[1], self.device), site)
+        self.seen.keep(address, held, self._texts)
+
+    def _await(self, address: str, value: Tensor) -> None:
+        """Gradients of values come by a hook; those of weights follow from that of their product with the values."""
+        prefix, _, site = address.rpartition(".")
+        found, views = self.seen.grads, dict[str, Recorded]()
+        if site == "heads" and f"{prefix}." in self._products:
+            views = {
+                a: view
+                for a in (f"{prefix}.scores", f"{prefix}.weights")
+                if (view := self.seen.calls[-1].get(a)) is not None
+            }
+
+        def arrived(grad: Tensor) -> None:
+            if address in self.wanted:
+                found[address] = grad
+            for view_of, view in views.items():
+                if isinstance(view, Scores) and not isinstance(view, Written):
+                    found[view_of] = Gradient(grad, self._products[f"{prefix}."][0], view)
+
+        self.hooks.append(value.register_hook(arrived))
+
+    def _held(self, address: str, value: Tensor) -> Tensor:
+        """The value as it is kept. Raises ValueError if that takes more memory than allowed."""
+        kept = value.detach().to(device=self.device, dtype=self.dtype)
+        storage = kept.untyped_storage()
+        if storage.data_ptr() not in self._memory:
+            total = self.seen.bytes + storage.nbytes()
+            if self.limit is not None and total > self.limit:
+                raise ValueError(
+                    f"with {address} the recording would hold {total:,} bytes, the limit is {self.limit:,}; record "
+                    "fewer addresses or a shorter text (see clearhead.lens.cost), or raise the limit"
+                )
+            self._memory.add(storage.data_ptr())
+            self.seen.bytes = total
+        return kept
+
+
+def _moved(scoring: Scoring, device: torch.device | str | None) -> Scoring:
+    """The rule as it is now: later training changes nothing in it, and it holds no gradients. On another device."""
+    visible, bias = scoring.visible, scoring.bias
+    tensors = {
+        f.name: t.to(device=device) for f in fields(visible) if isinstance(t := getattr(visible, f.name), Tensor)
+    }
+    if isinstance(bias, DistanceBias):
+        bias = replace(bias, table=bias.table.detach().clone())  # a parameter, which a sharded model takes away again
+        bias = bias if device is None else bias.to(device)
+    elif bias is not None:
+        bias = bias.detach().to(device=device)
+    return replace(scoring, visible=replace(visible, **tensors), bias=bias)
 
 
 @contextmanager
-def record(model: Transformer, wanted: Sequence[str]) -> Generator[Seen]:
+def record(
+    model: nn.Module,
+    wanted: str | Sequence[str],
+    *,
+    grad: bool = False,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+    limit: int | None = None,
+) -> Generator[Seen]:
     """Within the block, whatever runs the model is recorded at these addresses (globs; `*` crosses dots).
 
-    Raises ValueError for a pattern that matches no address of the model, before anything runs.
+    Recorders may be nested; each hears what the model goes on with, after every edit. grad: gradients too, in
+    `seen.grads`, of every backward pass inside the block. dtype, device: of what is kept, by default as it was. limit:
+    bytes that it may hold.
+
+    Raises ValueError for a pattern that matches no address of the model, before anything runs, and in the middle of a
+    call that would go over the limit.
     """
-    known = sites(model.config)
-    chosen: set[str] = set()
-    for pattern in [wanted] if isinstance(wanted, str) else wanted:
-        matched = [site for site in known if fnmatchcase(site, pattern)]
-        if not matched:
-            raise ValueError(f"no address matches {pattern!r}; see clearhead.sites(model.config), such as {known[1]}")
-        chosen.update(matched)
-    seen, before = Seen(), model.tap
-    model.tap = Recorder(seen, frozenset(chosen), before)
+    found = chosen(bare(model).config, [wanted] if isinstance(wanted, str) else wanted)
+    recorder = Recorder(frozenset().union(*found.values()), grad, dtype, device, limit)
     try:
-        yield seen
+        with listening(model, ears=(recorder,)):
+            yield recorder.seen
     finally:
-        model.tap = before
+        for hook in recorder.hooks:
+            hook.remove()

@@ -35,7 +35,7 @@ class Listener(Tap):
         self.heard[self.place + site] = value
         return value
 
-    def product(self, q: Any, k: Any, weigh: Any) -> None:
+    def product(self, q: Any, k: Any, v: Any, weigh: Any) -> None:
         self("scores", weigh.scores(q, k))
         self("weights", weigh.weights(q, k))
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from clearhead import config
 from clearhead.formulas.attention import Scoring, attend
 from clearhead.formulas.mask import Visible
-from clearhead.formulas.position import rotate
+from clearhead.formulas.position import DistanceBias, rotate
 from clearhead.model.cache import Store
 from clearhead.model.norm import Norm
 from clearhead.tap import SILENT, Tap
@@ -19,7 +19,7 @@ class Where(NamedTuple):
 
     visible: Visible
     angles: tuple[Tensor, Tensor] | None = None  # cosine and sine of the new tokens, [T R] or [B T R]
-    bias: Tensor | None = None  # [B H Q K] or what broadcasts to it
+    bias: Tensor | DistanceBias | None = None  # [B H Q K] or what broadcasts to it
 
 
 class Attention(nn.Module):

@@ -58,7 +58,9 @@ class LayerCache:
 class Cache:
     """Start with `Cache()`, pass it with each call: `model(new_ids, cache=cache)` sees all tokens given so far.
 
-    Cached and uncached results are equal (to 1e-10 in float64), token by token or in chunks.
+    Cached and uncached results are equal (to 1e-10 in float64), token by token or in chunks. Where longer texts turn
+    by other angles (config.LongRope), the call that makes a text so long reads all of it again, and its result is that
+    of an uncached call on all tokens so far; what earlier calls gave were the results of the shorter text.
     """
 
     def __init__(self) -> None:
@@ -82,6 +84,10 @@ class Cache:
         self.ids = ids if self.ids is None else torch.cat([self.ids, ids], dim=1)
         self.positions, self.keep = positions, keep
         self.length += ids.shape[1]
+
+    def become(self, other: "Cache") -> None:
+        """Hold what the other holds."""
+        vars(self).update(vars(other))
 
     def select(self, rows: Tensor) -> None:
         """Keep these rows of the batch, in this order: what beam search does with its hypotheses."""

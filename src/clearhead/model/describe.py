@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 from itertools import groupby
+from textwrap import shorten
 
 from torch import nn
 
@@ -26,9 +27,7 @@ def describe(model: Transformer) -> str:
     if form.shared_embeddings:
         lines.append("the decoder's table is the encoder's, and counts once in the total")
     if model.head is not None and form.head is not None:
-        tied = "the embedding's matrix" if form.head.tied else "a matrix of its own"
-        words = ", ".join(filter(None, [tied, _said(form.head, leave=("tied",))]))
-        lines.append(_line("head", words, count(model.head)))
+        lines.append(_line("head", _head(form.head), count(model.head)))
     found = sites(form)
     lines += ["", f"{len(found)} addresses to look at, such as {', '.join(_samples(found))}"]
     return "\n".join(lines)
@@ -42,24 +41,32 @@ def count(module: nn.Module) -> int:
 def _stack(name: str, form: config.Stack, module: nn.Module) -> list[str]:
     layers = module.get_submodule("layers")
     rest = count(module) - count(layers)
-    lines = [
-        _line(name, f"{len(form.layers)} layer{'s' * (len(form.layers) > 1)}, vocabulary {form.vocab:,}", count(module))
-    ]
+    said = f"vocabulary {form.vocab:,}" if form.vocab else "sound"
+    lines = [_line(name, f"{len(form.layers)} layer{'s' * (len(form.layers) > 1)}, {said}", count(module))]
     tables = _said(form, leave=("layers", "vocab"))
     lines.append(_line("  embedding, positions, norms", tables, rest))
     first = 0
     for layer, run in groupby(form.layers):
         times = len(list(run))
         one = layers.get_submodule(str(first if form.shared is None else form.shared[first]))
-        lines.append(
-            _line(f"  {times} x layer", f"{layer.norm_place} norm{', parallel' if layer.parallel else ''}", count(one))
-        )
+        words = [f"{layer.norm_place} norm", *(part for part in ("parallel", "bare") if getattr(layer, part))]
+        lines.append(_line(f"  {times} x layer", ", ".join(words), count(one)))
         for part in ("self_attention", "cross_attention", "feed_forward"):
             settings = getattr(layer, part)
             if settings is not None:
                 lines.append(_line(f"    {part}", _said(settings), count(one.get_submodule(part))))
         first += times
     return lines
+
+
+def _head(form: config.AnyHead) -> str:
+    if isinstance(form, config.Head):
+        tied = "the embedding's matrix" if form.tied else "a matrix of its own"
+        return ", ".join(filter(None, [tied, _said(form, leave=("tied",))]))
+    labels = ""
+    if isinstance(form, config.TextClassifier | config.TokenClassifier):
+        labels = f"{len(form.labels)} labels: {shorten(', '.join(form.labels), 60)}"
+    return ", ".join(filter(None, [type(form).__name__, labels, _said(form, leave=("labels",))]))
 
 
 def _said(form: object, leave: tuple[str, ...] = ()) -> str:
@@ -69,7 +76,7 @@ def _said(form: object, leave: tuple[str, ...] = ()) -> str:
         value = getattr(form, f.name)
         if f.name in leave or value == f.default:
             continue
-        shown = f"{value:.6g}" if isinstance(value, float) else value
+        shown = f"{value:.6g}" if isinstance(value, float) else shorten(str(value), 40, placeholder=" ...)")
         inner = f"({_said(value)})" if hasattr(value, "__dataclass_fields__") else f" {shown}"
         said.append(f.name if value is True else f"{f.name}{inner}".removesuffix("()"))
     return ", ".join(said)

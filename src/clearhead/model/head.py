@@ -16,7 +16,7 @@ class Head(nn.Module):
         super().__init__()
         self.form = form
         width = (stack.embedding_dim or model.dim) if form.transform else model.dim
-        self.transform = nn.Linear(model.dim, width) if form.transform else None
+        self.transform = nn.Linear(model.dim, width, bias=form.transform_bias) if form.transform else None
         self.norm = Norm(model.norm, width) if form.transform else None
         self.weight = None if form.tied else nn.Parameter(torch.empty(stack.vocab, width))
         self.bias = nn.Parameter(torch.zeros(stack.vocab)) if form.bias else None

@@ -14,6 +14,7 @@ import math
 
 from torch import Tensor, nn
 
+from clearhead.config import Head as HeadForm
 from clearhead.config import TransformerConfig
 from clearhead.model.attention import Attention
 from clearhead.model.feed_forward import FeedForward
@@ -24,7 +25,7 @@ from clearhead.model.stack import Stack
 def initialise(model: nn.Module, config: TransformerConfig) -> None:
     """Draw all parameters from torch's global generator (`torch.manual_seed`), in the order of the modules."""
     for module in model.modules():
-        if isinstance(module, nn.Linear):
+        if isinstance(module, nn.Linear | nn.Conv1d):
             _matrix(module.weight, config.init_std)
             if module.bias is not None:  # pyright: ignore[reportUnnecessaryComparison]
                 nn.init.zeros_(module.bias)
@@ -35,9 +36,10 @@ def initialise(model: nn.Module, config: TransformerConfig) -> None:
     for stack in (m for m in model.modules() if isinstance(m, Stack)):
         if config.init_std is None:
             last = config.shared_embeddings or stack.form == (config.decoder or config.encoder)
-            tied = last and config.head is not None and config.head.tied
+            tied = last and isinstance(config.head, HeadForm) and config.head.tied
             std = (stack.form.embedding_dim or config.dim) ** -0.5 if tied else 1.0 / stack.form.embedding_scale
-            nn.init.normal_(stack.embedding.weight, std=std)
+            if isinstance(stack.embedding, nn.Embedding):
+                nn.init.normal_(stack.embedding.weight, std=std)
         else:
             _quieten(stack)
 

@@ -1,5 +1,6 @@
 """What a stack reads, and whether it can: every check that comes before compute."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -24,6 +25,25 @@ class Text(NamedTuple):
         """The ids, once `check` has passed."""
         assert self.given is not None
         return self.given
+
+
+class Sound(NamedTuple):
+    """A batch of sounds, all of one length; what is short is filled up with silence."""
+
+    given: Tensor | None  # [B bins frames], such as log-mel spectrograms
+
+    name = "input_features"
+
+    @property
+    def frames(self) -> Tensor:
+        """The numbers, once `check_sound` has passed."""
+        assert self.given is not None
+        return self.given
+
+    @property
+    def length(self) -> int:
+        """Positions: one for two frames."""
+        return (self.frames.shape[2] + 1) // 2
 
 
 def check(text: Text, stack: config.Stack, cache: Cache | None = None) -> None:
@@ -65,59 +85,94 @@ def check(text: Text, stack: config.Stack, cache: Cache | None = None) -> None:
         _check_new(name, ids, cache.ids)
 
 
-def check_ids(name: str, ids: Tensor, count: int) -> None:
+def check_ids(name: str, ids: Tensor, count: int, hint: str = "was the text made by another tokenizer?") -> None:
     """ValueError unless 0 <= ids < count. Under a compiler nothing is looked at."""
     if torch.compiler.is_compiling():
         return
     low, high = int(ids.min()), int(ids.max())
     if low < 0 or high >= count:
+        raise ValueError(f"{name} holds {low if low < 0 else high}, but there are {count} (0 to {count - 1}); {hint}")
+
+
+def check_sound(sound: Sound, stack: config.Stack) -> None:
+    """ValueError, naming the numbers and the fix, if the sound does not fit the stack."""
+    given, bins = sound.given, 0 if stack.audio is None else stack.audio.bins
+    if given is None:
+        raise ValueError("input_features is missing; this model hears it")
+    if given.dim() != 3 or not given.is_floating_point():
         raise ValueError(
-            f"{name} holds {low if low < 0 else high}, but there are {count} (0 to {count - 1}); "
-            "was the text made by another tokenizer?"
+            f"input_features is {given.dtype} {list(given.shape)}; expected numbers [batch, {bins}, frames]; "
+            "one sound: features[None]"
+        )
+    if not given.numel():
+        raise ValueError(f"input_features is {list(given.shape)}: there is no sound; give at least one frame")
+    if given.shape[1] != bins:
+        hint = "transpose it" if given.shape[2] == bins else f"make features with {bins} bins"
+        raise ValueError(f"input_features has {given.shape[1]} bins, but encoder.audio.bins is {bins}; {hint}")
+    limit = None if stack.positions is None else stack.positions.count
+    if limit is not None and sound.length > limit:
+        raise ValueError(
+            f"input_features has {given.shape[2]} frames, two for each position, but the position table has {limit} "
+            "rows; cut the sound"
         )
 
 
-def check_use(
-    model: config.TransformerConfig, target: Text, encoded: Tensor | None, cache: Cache | None, labels: Tensor | None
-) -> None:
-    """ValueError for an argument that a model of this kind would not look at."""
-    one_stack = "this model has one stack only"
+def check_use(model: config.TransformerConfig, given: Mapping[str, object]) -> None:
+    """ValueError for an argument that a model of this kind would not look at; `given`: all arguments by name."""
     both = len(model.stacks) == 2
-    uses: list[tuple[str, object, bool, str]] = [
-        ("decoder_input_ids", target.given, both, one_stack),
-        ("decoder_attention_mask", target.mask, both, one_stack),
-        ("encoder_hidden", encoded, both, one_stack),
-        ("cache", cache, model.decoder is not None, "config.decoder is None"),
-        ("labels", labels, model.head is not None, "config.head is None"),
-    ]
-    for name, value, useful, reason in uses:
-        if value is not None and not useful:
+    idle: dict[str, str] = {}
+    if not both:
+        names = ("decoder_input_ids", "decoder_attention_mask", "encoder_hidden")
+        idle |= dict.fromkeys(names, "this model has one stack only")
+    if model.decoder is None:
+        idle["cache"] = "config.decoder is None"
+    if model.head is None or isinstance(model.head, config.TextEmbedding):
+        idle["labels"] = f"config.head is {'None' if model.head is None else 'a TextEmbedding'}"
+    if isinstance(model.head, config.TextClassifier | config.TextEmbedding):
+        idle["cache"] = f"config.head is a {type(model.head).__name__}, which looks at a whole text at once"
+    if model.reads_twice:
+        names = ("decoder_input_ids", "decoder_attention_mask", "encoder_hidden")
+        reason = f"config.head is a {type(model.head).__name__}, for which the decoder reads input_ids again"
+        idle |= dict.fromkeys(names, reason)
+    if model.encoder is None or model.encoder.audio is None:
+        idle["input_features"] = "this model reads text, input_ids"
+    else:
+        names = ("input_ids", "token_type_ids", *(() if both else ("positions",)))
+        idle |= dict.fromkeys(names, "this model hears sound, input_features")
+        if given.get("encoder_hidden") is None:
+            idle["attention_mask"] = "sound has no padding: silence is heard"
+    for name, reason in idle.items():
+        if given.get(name) is not None:
             raise ValueError(f"{name} is given, but {reason}, so nothing would read it; leave it out")
 
 
-def check_labels(labels: Tensor, ids: Tensor, vocab: int) -> None:
-    """ValueError unless there is one label for each id: a token of the vocabulary, or -100."""
-    if labels.shape != ids.shape:
-        raise ValueError(f"labels is {list(labels.shape)}, but the ids are {list(ids.shape)}; give one for each token")
-    check_ids("labels", labels.masked_fill(labels == -100, 0), vocab)
+def check_memory(encoded: Tensor, mask: Tensor | None, dim: int) -> None:
+    """ValueError unless given states [B K D] of an encoder fit the model and the mask."""
+    if encoded.dim() != 3 or encoded.shape[-1] != dim:
+        raise ValueError(f"encoder_hidden is {list(encoded.shape)}; expected [batch, tokens, {dim}]")
+    if mask is None:
+        return
+    if mask.shape != encoded.shape[:2]:
+        raise ValueError(
+            f"attention_mask is {list(mask.shape)}, but encoder_hidden is {list(encoded.shape)}; "
+            "with an encoder it masks the source: give one for each of its tokens"
+        )
+    padding_mask(mask)
 
 
-def check_memory(encoded: Tensor | None, source: Text, target: Text, dim: int) -> None:
-    """ValueError unless source and target have as many rows, and given states [B K D] fit the model and the mask."""
-    if encoded is not None:
-        if encoded.dim() != 3 or encoded.shape[-1] != dim:
-            raise ValueError(f"encoder_hidden is {list(encoded.shape)}; expected [batch, tokens, {dim}]")
-        if source.mask is not None and source.mask.shape != encoded.shape[:2]:
-            raise ValueError(
-                f"attention_mask is {list(source.mask.shape)}, but encoder_hidden is {list(encoded.shape)}; "
-                "with an encoder it masks the source: give one for each of its tokens"
-            )
-        if source.mask is not None:
-            padding_mask(source.mask)
-    rows = len(source.ids) if encoded is None else len(encoded)
-    if rows != len(target.ids):
-        name = source.name if encoded is None else "encoder_hidden"
-        raise ValueError(f"{target.name} has {len(target.ids)} rows, but {name} has {rows}; they go in pairs")
+def again(text: Text, start: int) -> Text:
+    """The text as a decoder reads it: each token one place later, `start` first; padding stays where it is."""
+    kept = torch.ones_like(text.ids, dtype=torch.bool) if text.mask is None else text.mask != 0
+    places = torch.arange(kept.shape[1], device=kept.device).expand_as(kept).masked_fill(~kept, -1)
+    before = torch.nn.functional.pad(places.cummax(1).values[:, :-1], (1, 0), value=-1)  # the last token before each
+    ids = text.ids.gather(1, before.clamp(min=0)).masked_fill(before < 0, start)
+    return Text("input_ids", ids, text.mask, text.positions)
+
+
+def check_pairs(name: str, source: int, target: Text) -> None:
+    """ValueError unless the argument `name` has as many rows as the target."""
+    if source != len(target.ids):
+        raise ValueError(f"{target.name} has {len(target.ids)} rows, but {name} has {source}; they go in pairs")
 
 
 def _check_positions(positions: Tensor, mask: Tensor | None, cache: Cache | None) -> None:

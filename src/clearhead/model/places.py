@@ -8,7 +8,7 @@ from torch import Tensor
 from clearhead.formulas.attention import BLOCK
 from clearhead.formulas.mask import Visible
 from clearhead.model.cache import Cache
-from clearhead.model.inputs import Text
+from clearhead.model.inputs import Sound, Text
 
 
 class Places(NamedTuple):
@@ -26,19 +26,29 @@ class Places(NamedTuple):
         rule = Visible(self.q, self.k, causal, window, mask, self.documents, self.documents, self.aligned)
         return rule.settled(BLOCK)
 
+    def lengths(self) -> Tensor:
+        """How long, by its last position, the text is that each new token belongs to: [1], [B 1] or, packed, [B T]."""
+        if self.documents is None:
+            return self.q.amax(-1, keepdim=True) + 1
+        last = torch.zeros_like(self.q).scatter_reduce(1, self.documents, self.q, "amax")
+        return last.gather(1, self.documents) + 1
+
     def across(self, keep: Tensor | None, keys: int) -> Visible:
         """Cross-attention: every new token sees every token of the other text that is not padding."""
         k = torch.arange(keys, device=self.q.device)
         return Visible(self.q, k, mask=None if keep is None else keep[:, None, None, :]).settled(BLOCK)
 
 
-def places(text: Text, cache: Cache | None) -> Places:
+def places(text: Text | Sound, cache: Cache | None) -> Places:
     """Positions from the padding mask, the cache and, if given, the text's own `positions` [B, T].
 
     Positions go on where those of the cache end. With padding they count the tokens that are there, so that a sample
     gets the same positions wherever its padding stands. Given positions that start again within a row mark
-    packed documents, which do not see each other.
+    packed documents, which do not see each other. Sound has no padding: silence is heard.
     """
+    if isinstance(text, Sound):
+        k = torch.arange(text.length, device=text.frames.device)
+        return Places(k, k, None, None, True)
     ids, positions = text.ids, text.positions
     batch, new = ids.shape
     past = 0 if cache is None else cache.length

@@ -1,4 +1,4 @@
-"""Two tokenizers for a model that reads one language and writes another, and what a model's folder holds."""
+"""Two tokenizers for a model that reads one language and writes another, and what was saved in a folder."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,13 +26,20 @@ class Pair:
         self.pad, self.bos, self.eos = target.pad, target.bos, target.eos
 
     def __call__(
-        self, texts: str | Sequence[str], target: bool = False, padding_side: Side = "right"
+        self,
+        texts: str | Sequence[str],
+        target: bool = False,
+        padding_side: Side = "right",
+        add_special_tokens: bool = True,
     ) -> dict[str, torch.Tensor]:
         """As `Tokenizer`: `input_ids` and `attention_mask`, int64 [B, T]."""
-        return self._side(target)(texts, padding_side=padding_side)
+        return self._side(target)(texts, padding_side=padding_side, add_special_tokens=add_special_tokens)
 
-    def encode(self, text: str, target: bool = False) -> list[int]:
-        return self._side(target).encode(text)
+    def encode(self, text: str, target: bool = False, add_special_tokens: bool = True) -> list[int]:
+        return self._side(target).encode(text, add_special_tokens=add_special_tokens)
+
+    def offsets(self, text: str, target: bool = False) -> list[tuple[int, int] | None]:
+        return self._side(target).offsets(text)
 
     def decode(self, ids: Ids, skip_special_tokens: bool = True, target: bool = True) -> str:
         return self._side(target).decode(ids, skip_special_tokens)
@@ -46,7 +53,10 @@ class Pair:
         return self._side(target).pieces(ids)
 
     def save(self, folder: str | Path) -> None:
-        """Write `tokenizer.json` (source) and `target_tokenizer.json`, each with its `_config.json`."""
+        """Write `tokenizer.json` (source) and `target_tokenizer.json`, each with its `_config.json`.
+
+        A pair of `sentencepiece` models writes the files that it came in, as `Tokenizer.save` does.
+        """
         self.source.save(folder)
         self.target.save(folder, TARGET)
 
@@ -54,12 +64,11 @@ class Pair:
         return self.target if target else self.source
 
 
-def load_tokenizer(folder: str | Path) -> Tokenizer | Pair | None:
+def saved(folder: Path) -> Tokenizer | Pair | None:
     """The tokenizer or pair that was saved in a folder; None where there is no `tokenizer.json`.
 
     Raises ValueError for a file that the library cannot read.
     """
-    folder = Path(folder)
     if not (folder / "tokenizer.json").exists():
         return None
     source = Tokenizer.load(folder)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clearhead.config import TransformerConfig
+from clearhead.config import Head, TransformerConfig
 from clearhead.model.transformer import shift_right
 
 IGNORED = -100
@@ -18,8 +18,13 @@ def teach(config: TransformerConfig, batch: Batch) -> tuple[Batch, Tensor]:
 
     The batch holds the model's arguments and `labels` [B, T]. A decoder alone predicts the next label; a decoder beside
     an encoder is fed the labels shifted right, unless the batch holds `decoder_input_ids`; an encoder alone predicts
-    them in place.
+    them in place. Raises ValueError for a model whose head does not write tokens.
     """
+    if not isinstance(config.head, Head):
+        raise ValueError(
+            f"config.head is {type(config.head).__name__.removesuffix('Type')}; teacher forcing needs a Head, which "
+            "writes tokens; other heads learn from model(..., labels=...).loss"
+        )
     fed = {name: value for name, value in batch.items() if name != "labels"}
     labels = batch["labels"]
     if config.encoder is None:

@@ -1,0 +1,58 @@
+"""Verbs that run a model: translate and complete."""
+
+from typing import Annotated, Any
+
+import typer
+
+from clearhead.cli.options import Device, Dtype, Model, Threads, app, each_line, load, use
+
+
+@app.command()
+def translate(
+    model: Model,
+    text: Annotated[str | None, typer.Argument(help="By default standard input, line by line.")] = None,
+    num_beams: Annotated[int, typer.Option(help="Hypotheses kept; 1 = greedy.", min=1)] = 1,
+    max_new_tokens: Annotated[int | None, typer.Option(help="Longest translation, in tokens.", min=1)] = None,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+    threads: Threads = None,
+) -> None:
+    """Translate a text, or every line of standard input.
+
+    Example: clearhead translate runs/demo "three hundred and twenty-one"
+    """
+    use(threads)
+    loaded = load(model, device, dtype)
+    from clearhead.generation.text import translate
+
+    options = {"num_beams": num_beams} | ({} if max_new_tokens is None else {"max_new_tokens": max_new_tokens})
+    each_line(text, lambda line: translate(loaded, line, **options))
+
+
+@app.command()
+def complete(
+    model: Model,
+    text: Annotated[str | None, typer.Argument(help="By default standard input, line by line.")] = None,
+    max_new_tokens: Annotated[int, typer.Option(help="Tokens to add at most.", min=1)] = 64,
+    temperature: Annotated[float, typer.Option(help="0 = always the likeliest token.", min=0.0)] = 0.0,
+    top_p: Annotated[float, typer.Option(help="Sample from the likeliest tokens that hold this share.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of the sampling.", min=0)] = 0,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+    threads: Threads = None,
+) -> None:
+    """Let a language model go on with a text, or with every line of standard input.
+
+    Example: clearhead complete runs/lm "three hundred and twenty-one = "
+    """
+    use(threads)
+    loaded = load(model, device, dtype)
+    import torch
+
+    from clearhead.generation.text import complete
+
+    torch.manual_seed(seed)
+    options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "do_sample": temperature > 0}
+    if temperature > 0:
+        options |= {"temperature": temperature, "top_p": top_p}
+    each_line(text, lambda line: complete(loaded, line, **options))

@@ -1,0 +1,182 @@
+"""One text through a model, looked at in the terminal: a map of one head, or a table of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from rich.console import Console, Group
+from rich.text import Text
+from torch import Tensor
+
+from clearhead.generation.generate import generate
+from clearhead.lens.inputs import arguments, names
+from clearhead.lens.record import record
+from clearhead.lens.rows import Weights
+from clearhead.model.transformer import Transformer
+from clearhead.view.terminal import heat_map, plain, to_text
+
+ROOM = 64  # tokens that a model may write about which nothing was said
+MAP = 64  # tokens up to which a head is drawn as a map
+STATISTICS = ("entropy", "effective_keys", "max", "distance", "self", "previous", "first")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kind of attention of a model (the encoder's, the decoder's, the one across), all layers."""
+
+    name: str  # "encoder", "decoder" or "cross"
+    queries: list[str]
+    keys: list[str]
+    layers: list[Weights]
+
+
+@dataclass(frozen=True)
+class Look:
+    """Every attention of one forward pass. Draws itself; `to_dict` is plain data."""
+
+    parts: tuple[Part, ...]
+    heads: tuple[tuple[int, int], ...]  # (layer, head) to show one by one; none: a table of all
+    stat: str
+    top: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: the statistic of every head, and for chosen heads the largest weights of each query."""
+        found: dict[str, Any] = {"stat": self.stat, "parts": []}
+        for part in self.parts:
+            said: dict[str, Any] = {"name": part.name, "queries": part.queries, "keys": part.keys}
+            said["heads"] = [row.tolist() for row in table(part, self.stat)]
+            said["shown"] = [self._rows(part, layer, head) for layer, head in self._here(part)]
+            found["parts"].append(said)
+        return found
+
+    def _here(self, part: Part) -> list[tuple[int, int]]:
+        return [(i, h) for i, h in self.heads if i < len(part.layers) and h < part.layers[i].shape[1]]
+
+    def _rows(self, part: Part, layer: int, head: int) -> dict[str, Any]:
+        values, places = _one(part, layer, head).top(min(self.top, len(part.keys)))
+        rows = [
+            [{"key": key, "token": part.keys[key], "weight": weight} for key, weight in zip(k, w, strict=True)]
+            for k, w in zip(places[0, 0].tolist(), values[0, 0].tolist(), strict=True)
+        ]
+        return {"layer": layer, "head": head, "top": rows}
+
+    def picture(self, width: int = 80) -> Group:
+        """What the terminal shows."""
+        drawn: list[Text] = []
+        for part in self.parts:
+            chosen = self._here(part)
+            drawn += [_table(part, self.stat)] if not self.heads else []
+            for layer, head in chosen:
+                drawn.append(Text(f"\n{part.name}, layer {layer}, head {head}"))
+                drawn.append(self._map(part, layer, head, width))
+        return Group(*drawn)
+
+    def _map(self, part: Part, layer: int, head: int, width: int) -> Text:
+        if max(len(part.queries), len(part.keys)) <= MAP:
+            return heat_map(_one(part, layer, head).dense()[0, 0].tolist(), part.queries, part.keys, width)
+        lines = Text()
+        for query, row in enumerate(self._rows(part, layer, head)["top"]):
+            seen = ", ".join(f"{plain(cell['token'])} {cell['key']}: {100 * cell['weight']:.1f} %" for cell in row)
+            lines.append(f"{query:>6} {plain(part.queries[query])}: {seen}\n")
+        return lines
+
+    def __repr__(self) -> str:
+        console = Console(width=100, color_system=None, highlight=False)
+        with console.capture() as captured:
+            console.print(self.picture(100), no_wrap=True, overflow="ignore", crop=False)
+        return captured.get().rstrip("\n")
+
+
+@torch.no_grad()
+def look(
+    model: Transformer,
+    text: str,
+    to: str | None = None,
+    *,
+    heads: Sequence[tuple[int, int]] = (),
+    stat: str = "entropy",
+    top: int = 8,
+) -> Look:
+    """Where every head of the model looks in this text.
+
+    to: what an encoder-decoder is to write; by default what it writes itself, greedily. heads: (layer, head) pairs to
+    show one by one, as a map or, for long texts, as the `top` largest weights of each token; without any, a table of
+    `stat` (entropy, effective_keys, max, distance, self, previous, first) for all heads.
+
+    Raises ValueError for a model without tokenizer, a head that no attention has, or an unknown statistic.
+    """
+    if stat not in STATISTICS:
+        raise ValueError(f"stat={stat!r}; there are {', '.join(STATISTICS)}")
+    both = model.encoder is not None and model.decoder is not None
+    if to is not None and not both:
+        raise ValueError("to is given, but this model has one stack only; leave it out")
+    given = arguments(model, (text, to) if both and to is not None else text)
+    if both and to is None:
+        written = generate(model, given["input_ids"], given.get("attention_mask"), max_new_tokens=_room(model))
+        assert isinstance(written, Tensor)
+        given["decoder_input_ids"] = written[:, :-1]
+    with record(model, "*.weights") as seen:
+        model(**given)
+    parts = tuple(_parts(model, given, dict(seen)))
+    for layer, head in heads:
+        if not any(layer < len(part.layers) and head < part.layers[layer].shape[1] for part in parts):
+            sizes = ", ".join(f"{p.name}: {len(p.layers)} layers of {p.layers[0].shape[1]} heads" for p in parts)
+            raise ValueError(f"heads: there is no {layer}.{head} (layer.head, from 0); {sizes}")
+    return Look(parts, tuple(heads), stat, top)
+
+
+def _room(model: Transformer) -> int:
+    """How many tokens it may write: the start token takes a row of the position table too."""
+    table = None if model.decoder is None else model.decoder.positions
+    limit = None if table is None else table.form.count
+    return ROOM if limit is None else min(ROOM, limit - 1)
+
+
+def _parts(model: Transformer, given: dict[str, Tensor], seen: dict[str, Any]) -> list[Part]:
+    words: dict[str, list[str]] = {}
+    both = model.encoder is not None and model.decoder is not None
+    for stack in model.config.stacks:
+        ids = given["decoder_input_ids" if both and stack == "decoder" else "input_ids"]
+        words[stack] = names(model, ids[0], stack)
+    found: list[Part] = []
+    for name, stack, part in (
+        ("encoder", "encoder", "self"),
+        ("decoder", "decoder", "self"),
+        ("cross", "decoder", "cross"),
+    ):
+        layers = [view for address, view in seen.items() if address.startswith(f"{stack}.") and f".{part}." in address]
+        if layers:
+            found.append(Part(name, words[stack], words["encoder" if name == "cross" else stack], layers))
+    return found
+
+
+def table(part: Part, stat: str) -> list[Tensor]:
+    """The mean of the statistic over all queries, one row of heads [H] per layer."""
+    return [view.measure(stat)[stat][0].mean(-1) for view in part.layers]
+
+
+def _table(part: Part, stat: str) -> Text:
+    """Layers as rows, heads as columns."""
+    rows = table(part, stat)
+    columns = [str(h) for h in range(max(len(row) for row in rows))]
+    picture = Text(f"\n{part.name}: {stat.replace('_', ' ')} of each head, mean over {len(part.queries)} tokens\n")
+    picture.append("layer " + "".join(f"{c:>8}" for c in columns))
+    for i, row in enumerate(rows):
+        picture.append(f"\n{i:>5} " + "".join(f"{value:>8.3f}" for value in row.tolist()))
+    return picture
+
+
+def _one(part: Part, layer: int, head: int) -> Weights:
+    view = part.layers[layer].only(slice(0, 1), slice(head, head + 1))
+    assert isinstance(view, Weights)
+    return view
+
+
+def as_text(found: Look, width: int, colour: bool) -> str:
+    """What `clearhead look` prints."""
+    return "\n".join(
+        to_text(part, colour, width) for part in found.picture(width).renderables if isinstance(part, Text)
+    )

@@ -1,0 +1,28 @@
+"""The pages of docs/ tell the truth: their Python runs, their names exist."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clearhead import lens
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.mark.parametrize("page", ["lens.md"])
+def test_the_python_of_a_page_runs(page: str) -> None:
+    code = "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), flags=re.DOTALL))
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert not names["without_it"].equal(names["model"](names["ids"]).logits)
+
+
+def test_every_question_that_the_page_names_can_be_asked() -> None:
+    page = (DOCS / "lens.md").read_text(encoding="utf-8")
+    questions = page[page.index("## Ask") : page.index("`explain` works")]
+    named = set(re.findall(r"`(\w+)`", questions.split("| --- | --- |")[1]))
+    assert len(named) >= 10
+    for name in named:
+        assert callable(getattr(lens, name)), name
