@@ -261,3 +261,8 @@ def test_explain_as_text_markdown_page_and_json(folder: Path, call: Callable[...
     assert "<h1>" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert call(*asked[:-1], "9").returncode == 2
     assert "key 9 of 3; use 0 to 2" in call(*asked[:-1], "9").stderr
+
+
+def test_explain_the_worked_example(call: Callable[..., Said]) -> None:
+    asked = ("encoder.0.self.weights", "--head", "0", "--query", "0", "--key", "2")
+    assert "weight = 0.295" in call("explain", "lesson", "the cat sat", *asked).stdout

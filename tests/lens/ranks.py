@@ -14,6 +14,7 @@ from clearhead.lens.edit import edit
 from clearhead.lens.edits import ablate
 from clearhead.lens.record import record
 from clearhead.lens.rows import Scores
+from clearhead.model import position
 from clearhead.model.transformer import Transformer
 from lens.products import inputs
 from model.tiny import ALL, build, text
@@ -71,6 +72,7 @@ def written(values: Any) -> dict[str, Tensor]:
 def work(rank: int, folder: Path, wrapper: str, kind: str) -> None:
     """One process of the two. A file takes the place of a port."""
     torch.set_num_threads(1)
+    position.BLOCK = 0  # a bias by distance stays a rule with a parameter, which a sharded model takes away again
     dist.init_process_group("gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=RANKS)
     try:
         model = WRAPPERS[wrapper](build(ALL[kind]()).float())

@@ -1,6 +1,7 @@
 """The lens, looking into the worked example, shows the lesson's own numbers."""
 
 import json
+import math
 
 import numpy as np
 import torch
@@ -30,11 +31,13 @@ def test_every_matrix_of_the_attention_is_the_lessons() -> None:
 def shown(query: int, key: int) -> dict[str, float | list[float]]:
     e = explain(worked_example(), TEXT, "encoder.0.self.weights", head=0, query=query, key=key)
     assert e.words == (TEXT.split()[query], TEXT.split()[key])
+    assert [step.formula for step in e.steps[-4:-2]] == ["q = W_q x", "k = W_k x"], "no norm comes first"
     return {name: number for step in e.steps for name, number in step.numbers.items()} | {"weight": e.shown}
 
 
 def test_the_first_token_looks_at_the_third() -> None:
     found = shown(0, 2)
+    assert math.copysign(1, found["products"][2]) == 1, "no -0.000 is shown"
     assert found["q"] == [-0.6, -1.4, 0.0, 0.1]
     assert found["k"] == [-0.6, 1.1, -0.3, 1.4]
     assert found["exp(score - largest)"] == [1.0, 0.385, 0.58]

@@ -71,9 +71,12 @@ def explain(
 ) -> None:
     """Work one weight out from the embeddings on: every number, its formula, and where it stands in the code.
 
-    Example: clearhead explain runs/demo "three hundred" encoder.1.self.weights --head 2 --query 0 --key 1
+    MODEL "lesson" is the lesson's worked example, whose words are the, cat and sat. Example: clearhead explain lesson
+    "the cat sat" encoder.0.self.weights --head 0 --query 0 --key 2
     """
-    loaded = load(model, "cpu", None)
+    from clearhead.lesson.in_model import worked_example
+
+    loaded = worked_example() if model == "lesson" else load(model, "cpu", None)
     from clearhead.lens.explanation import explain
     from clearhead.view.explained import to_html, to_markdown
 

@@ -1,7 +1,7 @@
 """One weight of any model, worked out from the embeddings on: every number, its formula and its place in the code.
 
-The numbers are rounded so that a reader gets each from those above it: whatever is computed here is computed from the
-numbers that are shown, with as many decimals as the end result needs to come out right.
+From query and key on the numbers are rounded so that a reader gets each from those above it: whatever is computed here
+is computed from the numbers that are shown, with as many decimals as the end result needs to come out right.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from clearhead.model.stack import Stack
 from clearhead.model.transformer import Transformer
 
 DECIMALS = range(3, 10)
+NARROW = 16  # widest matrix of which every row is shown
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ class _Story:
         terms = [cut(a * b) for a, b in zip(q, k, strict=True)]
         dot, scale = cut(sum(terms)), float(f"{self.scoring.scale:.6g}")
         score = scaled = cut(dot * scale)
-        steps = [*self._inputs(cut), self._made("query", q), self._made("key", k)]
+        steps = [*self._inputs(cut), self._made("query", q, cut), self._made("key", k, cut)]
         numbers: dict[str, float | list[float]] = {"products": terms, "their sum": dot, "score": score}
         steps.append(Step("Score: how well the query fits the key", f"score = sum(q * k) * {scale:g}",
                           r"s_{ij} = \frac{q_i \cdot k_j}{\sqrt{d}}", numbers, where(Scoring.raw)))  # fmt: skip
@@ -212,9 +213,13 @@ class _Story:
         if isinstance(self.before, Norm):
             kind = self.before.form.kind
             formula = {"layer": norms.layer_norm, "layer_gain": norms.layer_norm}.get(kind, norms.rms_norm)
-            normed = self.before(self._state(self.query))
+            normed: dict[str, float | list[float]] = {
+                "h of the query": _list(self.before(self._state(self.query)), cut)
+            }
+            if self.part == "self" and self.key != self.query:
+                normed["h of the key"] = _list(self.before(self._before(self.key)), cut)
             yield Step(f"Norm before the attention ({kind})", "h = norm(x)",
-                       r"h = \mathrm{norm}(x)", {"h of the query": _list(normed, cut)}, where(formula))  # fmt: skip
+                       r"h = \mathrm{norm}(x)", normed, where(formula))  # fmt: skip
 
     def _state(self, token: int) -> Tensor:
         """What enters the attention's branch at this token, [D]."""
@@ -244,7 +249,23 @@ class _Story:
         return Step(f"What enters {branch} at the {role}'s token", "x = embedding + what has been added since",
                     r"x^{(\ell)} = x^{(0)} + \sum_{m<\ell} f_m", found, where(Layer.forward), note)  # fmt: skip
 
-    def _made(self, role: str, numbers: list[float]) -> Step:
+    def _matrix(self, letter: str, cut: Callable[[float], float]) -> dict[str, float | list[float]]:
+        """The head's rows of W_q or W_k, and its bias, where they are few enough to read."""
+        linear, width = self.look.q if letter == "q" else self.look.k, self.look.width
+        if max(linear.weight.shape) > NARROW:
+            return {}
+        first = width * (self.head if letter == "q" else self.head * self.look.form.groups // self.look.form.heads)
+        rows = linear.weight[first : first + width]
+        found: dict[str, float | list[float]] = {
+            f"W_{letter}, row {i}": _list(row, cut) for i, row in enumerate(rows, 1)
+        }
+        return (
+            found
+            if letter not in self.look.form.bias
+            else {**found, "b": _list(linear.bias[first : first + width], cut)}
+        )
+
+    def _made(self, role: str, numbers: list[float], cut: Callable[[float], float]) -> Step:
         letter, form = role[0], self.look.form
         source = "y" if role == "key" and self.part == "cross" else "h" if isinstance(self.before, Norm) else "x"
         steps = [f"W_{letter} {source}"]
@@ -252,8 +273,9 @@ class _Story:
         steps += ["normed"] if form.qk_norm else []
         steps += ["turned by its position"] if form.rotary is not None else []
         code = where(rotate) if form.rotary is not None else where(Attention.forward)
+        made = {**self._matrix(letter, cut), letter: [float(n) for n in numbers]}
         return Step(f"The {role} of head {self.head}", f"{letter} = {', '.join(steps).replace(', +', ' +')}",
-                    rf"{letter} = W_{letter} {source}", {letter: [float(n) for n in numbers]}, code)  # fmt: skip
+                    rf"{letter} = W_{letter} {source}", made, code)  # fmt: skip
 
 
 def _list(vector: Tensor, cut: Callable[[float], float]) -> list[float]:

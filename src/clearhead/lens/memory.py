@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from clearhead.config import Attention, TransformerConfig
-from clearhead.lens.listen import chosen
+from clearhead.lens.aliases import addresses
 
 
 def cost(
@@ -24,11 +24,9 @@ def cost(
     tokens: of the text; beside an encoder, of the target, and `source` of the source. Scores and weights are their
     queries and keys, which count once, at the first address that holds them. Raises ValueError for an unknown address.
     """
-    found = chosen(config, [wanted] if isinstance(wanted, str) else wanted)
-    addresses = dict.fromkeys(address for matched in found.values() for address in matched)
     both, held, costs = len(config.stacks) == 2, set[str](), dict[str, int]()
     lengths = {"encoder": (source or tokens) if both else tokens, "decoder": tokens}
-    for address in addresses:
+    for address in addresses(config, wanted):
         total = 0
         for part, numbers in _parts(config, address, lengths).items():
             total += 0 if part in held else numbers * batch * dtype.itemsize

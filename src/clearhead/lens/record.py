@@ -6,7 +6,7 @@ statistic is computed from them when it is asked for, so that a recording takes 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from clearhead.formulas.attention import Scoring
 from clearhead.formulas.mask import Visible
 from clearhead.formulas.position import DistanceBias
+from clearhead.lens.aliases import addresses, aliases
 from clearhead.lens.compiled import hear, hear_product, number_of
-from clearhead.lens.listen import bare, chosen, listening
+from clearhead.lens.listen import bare, listening
 from clearhead.lens.rows import Gradient, Scores, Weights, Written
 from clearhead.lens.seen import Recorded, Seen
 
@@ -29,12 +30,13 @@ class Recorder:
     def __init__(
         self,
         wanted: frozenset[str],
+        names: Mapping[str, str],
         grad: bool = False,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
         limit: int | None = None,
     ) -> None:
-        self.seen, self.number = Seen(), number_of(self)
+        self.seen, self.number = Seen(names), number_of(self)
         self.wanted, self.grad, self.dtype, self.device, self.limit = wanted, grad, dtype, device, limit
         self.hooks: list[Any] = []
         self._texts: dict[str, Tensor] = {}
@@ -158,15 +160,15 @@ def record(
 ) -> Generator[Seen]:
     """Within the block, whatever runs the model is recorded at these addresses (globs; `*` crosses dots).
 
-    Recorders may be nested; each hears what the model goes on with, after every edit. grad: gradients too, in
-    `seen.grads`, of every backward pass inside the block. dtype, device: of what is kept, by default as it was. limit:
-    bytes that it may hold.
+    TransformerLens's names will do as well (see aliases.py). Recorders may be nested; each hears what the model goes on
+    with, after every edit. grad: gradients too, in `seen.grads`, of every backward pass inside the block. dtype and
+    device: of what is kept, by default as it was. limit: bytes that it may hold.
 
     Raises ValueError for a pattern that matches no address of the model, before anything runs, and in the middle of a
     call that would go over the limit.
     """
-    found = chosen(bare(model).config, [wanted] if isinstance(wanted, str) else wanted)
-    recorder = Recorder(frozenset().union(*found.values()), grad, dtype, device, limit)
+    config = bare(model).config
+    recorder = Recorder(frozenset(addresses(config, wanted)), aliases(config), grad, dtype, device, limit)
     try:
         with listening(model, ears=(recorder,)):
             yield recorder.seen

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from clearhead.lens.aliases import as_theirs
 from clearhead.lens.rows import Scores
 
 Recorded = Tensor | Scores
@@ -16,11 +17,14 @@ Recorded = Tensor | Scores
 class Seen(Mapping[str, Any]):
     """What was recorded, by full address: the last call's. `calls[t]` holds those of call t.
 
-    An attention's `weights` and `scores` are views (see rows.py), everything else are tensors. `grads`: gradients by
-    address, of what was last run backward, if they were asked for. `bytes`: what all of it holds in memory.
+    An attention's `weights` and `scores` are views (see rows.py), everything else are tensors. By the names of
+    TransformerLens (see aliases.py) they can be read too, all as tensors of its shapes. `grads`: gradients by address,
+    of what was last run backward, if they were asked for. `bytes`: what all of it holds in memory.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Mapping[str, str]) -> None:
+        """names: addresses by other names that they may be read by."""
+        self.names = names
         self.calls: list[dict[str, Recorded]] = []
         self.texts: list[dict[str, Tensor]] = []  # of each call: all token ids that a stack had read by then [B, T]
         self.grads: dict[str, Recorded] = {}
@@ -35,10 +39,15 @@ class Seen(Mapping[str, Any]):
         self.texts[-1].update(texts)
 
     def __getitem__(self, address: str) -> Any:
+        if address in self.names:
+            return as_theirs(self[self.names[address]])
         for call in reversed(self.calls):
             if address in call:
                 return call[address]
         raise KeyError(f"{address} was not recorded; recorded are {', '.join(self) or 'none: run the model first'}")
+
+    def __contains__(self, address: object) -> bool:
+        return any(self.names.get(str(address), address) in call for call in self.calls)
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(address for call in self.calls for address in call))
