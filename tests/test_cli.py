@@ -79,6 +79,13 @@ def test_every_verb_has_help_with_an_example(verb: str, call: Callable[..., Said
     assert f"Example: clearhead {verb}" in " ".join(shown.stdout.split())
 
 
+@pytest.mark.parametrize("words", [("train",), ("train", "lm"), ("train", "translate")])
+def test_train_and_its_verbs_have_help_with_an_example(words: tuple[str, ...], call: Callable[..., Said]) -> None:
+    shown = call(*words, "--help")
+    assert shown.returncode == 0
+    assert f"Example: clearhead {' '.join(words)}" in " ".join(shown.stdout.split())
+
+
 def test_help_and_version_need_no_torch(call: Callable[..., Said]) -> None:
     code = (
         "import sys; sys.argv = ['clearhead', '--help']\n"
@@ -183,6 +190,46 @@ RIGHT = """import torch
 def attention(Q, K, V):
     return torch.softmax(Q @ K.transpose(-1, -2) / Q.shape[-1] ** 0.5, dim=-1) @ V
 """
+
+
+def test_train_two_steps_then_complete(call: Callable[..., Said], tmp_path: Path) -> None:
+    book, out = tmp_path / "book.txt", tmp_path / "run"
+    book.write_text("a cat and a dog and a cat\n" * 20)
+    found = call("train", "lm", book, "--out", out, "--steps", "2", "--threads", "1")
+    assert found.returncode == 0, found.stderr
+    assert "bits per byte" in found.stdout
+    assert "tokens/s" in found.stderr
+    assert call("complete", out, "a cat").stdout.startswith("a cat")
+    again = call("train", "lm", book, "--out", out, "--steps", "2", "--resume", "--json")
+    assert json.loads(again.stdout)["steps"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["lm", "nowhere"], "nowhere cannot be read: No such file or directory"),
+        (["lm", "EMPTY"], "is empty; give some text"),
+        (["lm", "SHORT"], "the text to train on has 9 tokens, but needs 65; give a longer text"),
+        (["lm", "SHORT", "--from", "MODEL"], "has an encoder, but a language model is a decoder alone"),
+        (["lm", "SHORT", "--from", "nowhere"], "nowhere is not a folder"),
+        (["lm", "SHORT", "--device", "abacus"], "device 'abacus' cannot be used here"),
+        (["translate", "SHORT", "LINES"], "has 1 lines but"),
+        (["translate", "SHORT", "SHORT"], "has 1 line; training and validation need at least 2"),
+        (["translate", "LINES", "LINES", "--from", "MODEL"], "'a' is unknown"),
+    ],
+)
+def test_train_refuses_what_it_cannot_use_in_one_sentence(
+    words: list[str], sentence: str, folder: Path, tmp_path: Path, call: Callable[..., Said]
+) -> None:
+    known = {"EMPTY": "", "SHORT": "abcdefghij", "LINES": "a\nb\nc\n"}
+    for name, text in known.items():
+        (tmp_path / name).write_text(text)
+    names = {"MODEL": folder, **{name: tmp_path / name for name in known}}
+    failed = call("train", *[names.get(word, word) for word in words], "--out", tmp_path / "out")
+    assert failed.returncode == 2
+    assert sentence in failed.stderr
+    assert len(failed.stderr.strip().split("\n")) == 1
+    assert failed.stdout == ""
 
 
 def test_check_says_right_names_a_mistake_and_says_what_cannot_run(call: Callable[..., Said], tmp_path: Path) -> None:

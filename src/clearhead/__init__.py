@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from clearhead.model.embed import embed as embed
     from clearhead.model.transformer import Transformer as Transformer
     from clearhead.tap import sites as sites
+    from clearhead.view.figures import plot as plot
     from clearhead.view.look import look as look
 
 __version__ = "0.1.0"
@@ -48,6 +49,7 @@ _HOMES = {
     "laws": "clearhead.checker.laws",
     "load": "clearhead.families.load",
     "look": "clearhead.view.look",
+    "plot": "clearhead.view.figures",
     "preset": "clearhead.families.presets",
     "record": "clearhead.lens.record",
     "save": "clearhead.families.load",

@@ -159,3 +159,21 @@ def test_a_recipes_tap_hears_the_training_and_nothing_stays_behind() -> None:
     history = train(model, copying(0), recipe)
     assert history.losses == pytest.approx([math.log(11)] * 2, rel=1e-5)
     assert model.tap is SILENT
+
+
+def test_after_hears_of_each_step_and_can_end_the_training_which_is_saved() -> None:
+    saved: list[int] = []
+    recipe = Recipe(steps=9, rates=Rates(), schedule=cosine(1, 9), save_every=2)
+    model = small("both").float()
+    history = train(
+        model,
+        copying(0),
+        recipe,
+        save=lambda reached: saved.append(reached.step),
+        after=lambda reached, history: len(history.losses) == reached.step == 5,
+    )
+    assert len(history.losses) == 5
+    assert saved == [2, 4, 5]
+    assert not model.training
+    train(model, copying(0), recipe, save=lambda reached: saved.append(reached.step))
+    assert saved[3:] == [2, 4, 6, 8, 9]

@@ -1,7 +1,7 @@
 """Verbs that look into a model, or at its files: describe, look, explain, verify, convert."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -35,6 +35,9 @@ def look(
         str, typer.Option(help="entropy, effective_keys, max, distance, self, previous, first.")
     ] = "entropy",
     top: Annotated[int, typer.Option(help="Weights to name per token where a map would be too large.", min=1)] = 8,
+    svg: Annotated[Path | None, typer.Option(help="Write the picture as SVG.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Write the picture as PNG.")] = None,
+    pdf: Annotated[Path | None, typer.Option(help="Write the picture as PDF.")] = None,
     as_json: Json = False,
     device: Device = "cpu",
     dtype: Dtype = None,
@@ -46,14 +49,37 @@ def look(
     """
     use(threads)
     chosen = [_head(words) for words in heads or []]
+    files = _files(svg=svg, png=png, pdf=pdf)
     loaded = load(model, device, dtype)
     from clearhead.view.look import as_text, look
 
     found = look(loaded, text, to, heads=chosen, stat=stat, top=top)
+    _draw(found, files)
     if as_json:
         show(found.to_dict())
+    elif files:
+        print("\n".join(f"{path} shows it" for path in files.values()))
     else:
         print(as_text(found, width(), colour()))
+
+
+def _files(**paths: Path | None) -> dict[str, Path]:
+    """The figures that are asked for, by kind; refused before anything runs if they could not be written."""
+    files = {kind: path for kind, path in paths.items() if path is not None}
+    for kind, path in files.items():
+        from clearhead.view.figures import writable
+
+        writable(path, kind)
+    return files
+
+
+def _draw(found: Any, files: dict[str, Path]) -> None:
+    if files:
+        from clearhead.view.figures import plot, save
+
+        figure = plot(found)
+        for kind, path in files.items():
+            save(figure, path, kind)
 
 
 @app.command()

@@ -25,15 +25,19 @@ Threads = Annotated[int | None, typer.Option(help="Processor threads to use.", m
 
 
 def load(folder: str, device: str, dtype: str | None) -> Any:
-    import torch
-
     from clearhead.families.load import load as read
 
+    check_device(device)
+    return read(folder, dtype=dtype_of(dtype), device=device)
+
+
+def check_device(name: str) -> None:
+    import torch
+
     try:
-        place = torch.empty(0, device=device).device
+        torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device {device!r} cannot be used here: {str(error).splitlines()[0]}") from error
-    return read(folder, dtype=dtype_of(dtype), device=place)
+        raise ValueError(f"device {name!r} cannot be used here: {str(error).splitlines()[0]}") from error
 
 
 def dtype_of(name: str | None) -> Any:

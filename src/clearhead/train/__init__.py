@@ -1,1 +1,1 @@
-"""Training: what a step is asked to do better (loss), how fast (schedule), the loop, and how it is saved."""
+"""Training: batches from files (data), what a step is asked to do better (loss), the loop, and the run around it."""

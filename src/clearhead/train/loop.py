@@ -25,7 +25,7 @@ class Recipe:
     clip: float = 1.0  # largest norm of all gradients together
     accumulate: int = 1  # batches per step
     evaluate_every: int = 0  # steps; 0: never
-    save_every: int = 0  # steps; 0: never
+    save_every: int = 0  # steps; 0: at the end only
 
 
 @dataclass
@@ -46,9 +46,11 @@ def train(
     progress: Progress | None = None,
     save: Callable[[Checkpoint], None] | None = None,
     start: Checkpoint | None = None,
+    after: Callable[[Checkpoint, History], bool] | None = None,
 ) -> History:
     """Train the model in place up to step `recipe.steps`; it is left in eval mode.
 
+    after: told of each step when it is done; True saves and ends the training there. The last step is always saved.
     start: a checkpoint whose model this is, to go on from; the batches must then begin where they were left.
     Loss is per target token over the whole step. Same seed, same machine, same number of threads: same result.
     Raises ValueError if a gradient is not finite, naming the step and the first parameter.
@@ -70,10 +72,15 @@ def train(
         if evaluate is not None and recipe.evaluate_every and step % recipe.evaluate_every == 0:
             history.scores.append((step, evaluate(model.eval())))
             model.train()
-        if save is not None and recipe.save_every and step % recipe.save_every == 0:
-            save(Checkpoint(model, movers, step))
         if progress is not None:
             progress.show(history.losses[-1], history.tokens / history.seconds)
+        reached = Checkpoint(model, movers, step)
+        stopped = after is not None and after(reached, history)
+        due = recipe.save_every and step % recipe.save_every == 0
+        if save is not None and (due or stopped or step == recipe.steps):
+            save(reached)
+        if stopped:
+            break
     model.eval()
     return history
 

@@ -10,7 +10,8 @@ from rich.progress import Progress as Bars
 class Progress:
     """`with Progress(steps) as progress:` shows loss, tokens per second and the time left."""
 
-    def __init__(self, steps: int, title: str = "training"):
+    def __init__(self, steps: int, title: str = "training", done: int = 0):
+        """done: steps of an earlier process."""
         columns = (
             TextColumn(title),
             BarColumn(),
@@ -19,7 +20,7 @@ class Progress:
             TimeRemainingColumn(),
         )
         self._bars = Bars(*columns, console=Console(stderr=True))
-        self._task = self._bars.add_task(title, total=steps, loss=float("nan"), speed=0.0)
+        self._task = self._bars.add_task(title, total=steps, completed=done, loss=float("nan"), speed=0.0)
 
     def show(self, loss: float, speed: float) -> None:
         """One more step is done. speed: target tokens per second so far."""

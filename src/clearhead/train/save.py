@@ -38,14 +38,14 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path) -> None:
         write_json(fresh / "training.json", {"step": checkpoint.step, "groups": groups})
 
 
-def load_checkpoint(folder: str | Path, rates: Rates) -> Checkpoint:
+def load_checkpoint(folder: str | Path, rates: Rates, device: str = "cpu") -> Checkpoint:
     """The run as it was saved, and torch's random state with it; the model is in train mode.
 
     `rates` say which optimizer moves what, as when the run began. Raises ValueError for a folder that holds a model
     only: one can start from it (`load`), but not go on.
     """
     folder = Path(folder)
-    model = load(folder)
+    model = load(folder, device=device)
     if not (folder / "training.json").is_file():
         raise ValueError(f"{folder} holds weights only: start from them with `load`; going on needs training.json")
     said, tensors = read_json(folder / "training.json"), read_tensors(folder / "training.safetensors")
