@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from clearhead.checker.compare import Comparison, compare_models
 from clearhead.checker.ports import put, rebuilt
 from clearhead.config import Attention, Bands, FeedForward, Head, Layer, Norm, Positions, Rotary, Stack
 from clearhead.config import TransformerConfig as Config
+from clearhead.families.load import load
 from clearhead.lens.record import record
 from clearhead.model.transformer import Transformer
 
@@ -102,6 +104,8 @@ CASES = [
     ("causal", "encoder.0.self.scores", table, Attention, {"causal": True}),
     ("causal", "decoder.0.self.scores", rotary, Attention, {"causal": False}),
     ("parallel", "encoder.0.feed_forward.hidden", table, Layer, {"parallel": True}),
+    ("bias-missing", "decoder.0.self.q", rotary, Attention, {"bias": ""}),
+    ("bias-missing", "decoder.0.feed_forward.hidden", rotary, FeedForward, {"bias": False}),
     ("qk-norm-missing", "decoder.0.self.q", rotary, Attention, {"qk_norm": None}),
     ("norm-out-missing", "decoder.final", rotary, Stack, {"norm_out": False}),
     ("norm-in-missing", "decoder.embed", rotary, Stack, {"norm_in": False}),
@@ -215,3 +219,70 @@ def test_a_detail_that_only_the_second_has() -> None:
 def test_shapes_that_differ() -> None:
     with pytest.raises(ValueError, match=r"a gives \[2, 7, 13\] and b gives \[2, 7, 12\]"):
         compare_models(lambda ids: torch.zeros(2, 7, 13), lambda ids: torch.zeros(2, 7, 12), IDS)
+
+
+def test_what_stands_at_padding_does_not_count() -> None:
+    model = spread(table())
+    mask = torch.ones_like(IDS)
+    mask[0, 5:] = 0
+
+    def other(input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        return model(input_ids, attention_mask=attention_mask).logits + 7.0 * (1 - attention_mask)[..., None]
+
+    assert compare_models(model, other, {"input_ids": IDS, "attention_mask": mask}).equal
+
+
+def gpt2() -> Any:
+    transformers = pytest.importorskip("transformers")
+    sizes = {"vocab_size": 13, "n_positions": 16, "n_embd": 16, "n_layer": 2, "n_head": 2}
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, bos_token_id=1, eos_token_id=2))
+
+
+def llama() -> Any:
+    transformers = pytest.importorskip("transformers")
+    sizes = {"vocab_size": 13, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2}
+    sizes |= {"num_attention_heads": 4, "num_key_value_heads": 2}
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes))
+
+
+def bert() -> Any:
+    transformers = pytest.importorskip("transformers")
+    sizes = {"vocab_size": 13, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2}
+    return transformers.BertForMaskedLM(transformers.BertConfig(**sizes, num_attention_heads=2))
+
+
+def without_bias(model: Any) -> None:
+    for block in model.transformer.h:
+        block.mlp.c_fc.bias.data.zero_()
+        block.mlp.c_proj.bias.data.zero_()
+
+
+def other_base(model: Any) -> None:
+    model.model.rotary_emb.inv_freq = 500000.0 ** -(torch.arange(0, 4, 2) / 4)
+
+
+def other_epsilon(model: Any) -> None:
+    for name, part in model.named_modules():
+        if name.endswith("LayerNorm"):
+            part.eps = 1e-5
+
+
+@pytest.mark.parametrize(
+    ("make", "alter", "cause"),
+    [(gpt2, without_bias, "bias-missing"), (llama, other_base, "rotary-theta"), (bert, other_epsilon, "norm-eps")],
+)
+def test_ours_beside_its_home_library(make: Any, alter: Any, cause: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    theirs = make().eval()
+    for parameter in theirs.parameters():
+        parameter.data.normal_(0.05, 0.3)
+    theirs.save_pretrained(tmp_path)
+    ours = load(tmp_path)
+    mask = torch.ones_like(IDS)
+    mask[1, 4:] = 0
+    assert compare_models(ours, theirs, IDS).equal
+    assert compare_models(ours, theirs, {"input_ids": IDS, "attention_mask": mask}).equal
+    alter(theirs)
+    found = compare_models(ours, theirs, IDS)
+    assert (found.equal, found.cause) == (False, cause)
+    assert found.first_site is not None

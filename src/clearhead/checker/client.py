@@ -29,7 +29,11 @@ class Worker:
             assert self.process.stdin is not None
             assert self.process.stdout is not None
             self.process.stdin.close()
-            self.process.wait(timeout=10)
+            try:
+                self.process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
             self.process.stdout.close()
             self.process = None
 

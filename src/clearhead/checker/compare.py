@@ -17,6 +17,7 @@ from clearhead.model.transformer import Transformer
 
 ROOM = {torch.float64: 1e-6}  # b may compute parts in float32, as many do; other types:
 ROOM_ELSE = 1e-4
+MASKS = ("decoder_attention_mask", "attention_mask")
 Inputs = Tensor | Mapping[str, Any]
 Callee = Callable[..., Any]
 
@@ -40,7 +41,8 @@ def compare_models(a: Callee, b: Callee, inputs: Inputs) -> Comparison:
 
     Args:
         a, b: modules, ours or not, or functions. Modules are compared as copies in float64 and eval mode.
-        inputs: ids [B, T], or keyword arguments that both take.
+        inputs: ids [B, T], or keyword arguments that both take. Where an attention mask (1 = keep) is among them, only
+            outputs at kept tokens are compared.
 
     Returns:
         A Comparison. Equal means: within 1e-6 of the largest logit (1e-4 for functions that answer in less than
@@ -53,7 +55,7 @@ def compare_models(a: Callee, b: Callee, inputs: Inputs) -> Comparison:
     """
     a, b = steady(a), steady(b)
     given = dict(inputs) if isinstance(inputs, Mapping) else inputs
-    left, right = run(a, given), run(b, given)
+    left, right = (seen(run(one, given), given) for one in (a, b))
     if left.shape != right.shape:
         raise ValueError(f"a gives {list(left.shape)} and b gives {list(right.shape)}; compare outputs of one shape")
     room = max(ROOM.get(out.dtype, ROOM_ELSE) for out in (left, right))
@@ -74,6 +76,13 @@ def steady(model: Callee) -> Callee:
 def run(model: Callee, inputs: Any) -> Tensor:
     with torch.no_grad():
         return answer(model(**inputs) if isinstance(inputs, dict) else model(inputs))
+
+
+def seen(out: Tensor, inputs: Any) -> Tensor:
+    """The output at real tokens only [N ...]: what stands at padding is nobody's business."""
+    masks = [inputs[name] for name in MASKS if name in inputs] if isinstance(inputs, dict) else []
+    fitting = [mask for mask in masks if out.shape[:2] == mask.shape]
+    return out[fitting[0].bool()] if fitting else out
 
 
 def difference(a: Tensor, b: Tensor) -> float:
@@ -97,7 +106,7 @@ def first_point(a: Callee, b: Callee, inputs: Any, room: float) -> str | None:
     if not isinstance(a, nn.Module) or not isinstance(b, nn.Module):
         return None
     for name, left, right in points(a, b, lambda model: run(model, inputs)):
-        if apart(left, right) > room:
+        if apart(seen(left, inputs), seen(right, inputs)) > room:
             return name
     return None
 
@@ -119,13 +128,17 @@ def tried(model: Transformer, inputs: Any, wanted: Tensor) -> Iterator[tuple[flo
     if isinstance(inputs, dict):
         for name in (n for n in inputs if n.endswith("attention_mask")):
             less = {key: value for key, value in inputs.items() if key != name}
-            yield apart(run(model, less), wanted), "mask-ignored", f"{{0}} gives what {{1}} gives without {name}"
+            yield (
+                apart(seen(run(model, less), inputs), wanted),
+                "mask-ignored",
+                f"{{0}} gives what {{1}} gives without {name}",
+            )
     for cause, config in changes(model.config):
         other = with_config(model, config)
         if other is None:
             continue
         try:
-            distance = apart(run(other, inputs), wanted)
+            distance = apart(seen(run(other, inputs), inputs), wanted)
         except (ValueError, RuntimeError, IndexError):  # the change does not fit this model or this text
             continue
         yield (

@@ -14,7 +14,9 @@ from clearhead.checker.gradients import gradient_faults
 from clearhead.checker.judge import Trial
 from clearhead.checker.pipeline import Context
 from clearhead.checker.setup import ATTENTION
+from clearhead.checker.subject import evaluate
 from clearhead.checker.tasks.attend import soft
+from clearhead.checker.tasks.probes import build
 from clearhead.checker.tasks.variations import biased
 
 
@@ -35,9 +37,9 @@ def look(trial: Trial) -> list[tuple[str, str]]:
         return found + odd_width(trial)
     if trial.setup.task not in ATTENTION:
         return found
-    found += scaled_bias(trial) + like_query(trial) + downcast(trial) + weights_shown(trial)
+    found += not_divisible(trial) + scaled_bias(trial) + like_query(trial) + downcast(trial) + weights_shown(trial)
     if trial.setup.lib == "torch" and not found:
-        found += gradient_faults(trial)
+        found += gradient_faults(trial) or half_refused(trial)
     return found
 
 
@@ -86,6 +88,39 @@ def scaled_bias(trial: Trial) -> list[tuple[str, str]]:
     if isinstance(got, Failed) or close(got, want, 1e-4) or not close(got, trial.predict(case, way), 1e-4):
         return []
     return [("bias-scaled", "with a finite bias the output is that of (Q K^T + bias) / sqrt(d_k)")]
+
+
+def not_divisible(trial: Trial) -> list[tuple[str, str]]:
+    """A width that the heads do not divide, where the docs promise any number of heads: it must be refused."""
+    if trial.setup.task == "sdpa" or "H" not in trial.setup.uses or "load" in trial.setup.uses:
+        return []
+    if not trial.source.tells(r"any (number|count)|any (h|heads|n_heads|num_heads)\b"):
+        return []
+    size = {"B": 2, "H": 1, "Hkv": 1, "T": 3, "S": 3, "dk": 10, "dv": 10, "D": 10}
+    case = build(trial.setup, "heads do not divide the width", size, 30, masked=False)
+    case.names |= {"H": 4, "Hkv": 4}
+    value = evaluate(trial.subject, trial.setup.call, trial.environment(case))
+    if isinstance(value, Failed):
+        return []
+    return [("heads-not-divisible", "with width 10 and 4 heads it answers, and 2 features belong to no head")]
+
+
+def is_floating(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def half_refused(trial: Trial) -> list[tuple[str, str]]:
+    """Half precision, where the docs promise it: the number for hidden scores must fit."""
+    if not trial.source.tells(r"float16|\bfp16|\bhalf\b|mixed precision"):
+        return []
+    env = trial.environment(trial.cases[0])
+    given = {n: v.half() if is_floating(v) else v for n, v in env.items()}
+    value = evaluate(trial.subject, trial.setup.call, given)
+    if isinstance(value, Failed) and "overflow" in value.words:
+        return [("mask-fp16-overflow", f"with float16 it fails: {value.words}")]
+    return []
 
 
 def odd_width(trial: Trial) -> list[tuple[str, str]]:
@@ -157,6 +192,9 @@ def from_error(trial: Trial) -> tuple[str, str] | None:
     failed = [answer for answer in trial.answers if isinstance(answer, Failed)]
     if failed and trial.source.shadows():
         return "loop-shadowing", f"it fails: {failed[0].words} (read from the source)"
+    groups = trial.setup.variant == "grouped" or "Hkv" in trial.setup.uses
+    if failed and groups and trial.source.says(r"repeat|expand\(|tile\("):
+        return "kv-repeat-wrong-dim", f"it fails: {failed[0].words}"
     for answer in failed:
         for name, pattern, code in ERRORS:
             if re.search(pattern, answer.words) and trial.source.says(code):
@@ -169,6 +207,8 @@ def guess(trial: Trial) -> tuple[list[str], list[str]]:
     want, got = trial.predict(trial.cases[0], {}), trial.answers[0]
     if trial.source.says(r"float16|half\(|bfloat16") and not isinstance(got, Failed) and close(got, want, 2e-2):
         return ["half-inside"], [f"the error is about {np.abs(got - want).max():.1e}, that of half precision"]
+    if trial.setup.task in ATTENTION[1:] and trial.source.shadows():
+        return ["loop-shadowing"], ["read from the source: a loop overwrites the input that its next round needs"]
     from clearhead.checker.properties import speak
 
     return speak(trial)

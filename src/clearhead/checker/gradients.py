@@ -8,12 +8,13 @@ import numpy as np
 
 from clearhead.checker.engine import Failed
 from clearhead.checker.judge import Trial
+from clearhead.checker.layout import give
 from clearhead.checker.tasks import probe_module
 
 
 def gradient_faults(trial: Trial) -> list[tuple[str, str]]:
     """grad-detached and nan-gradient, for torch code whose output is right."""
-    found = detached(trial)
+    found = [] if trial.setup.layout else detached(trial)
     return found or nan_gradient(trial)
 
 
@@ -21,12 +22,9 @@ def backward(trial: Trial, case: Any, names: Any) -> Any:
     """(inputs that want a gradient, output), or Failed."""
     import torch
 
-    from clearhead.checker.subject import environment, evaluate
-    from clearhead.checker.weights import loader
+    from clearhead.checker.subject import evaluate
 
-    env = environment(trial.subject, case.names, trial.setup.lib, trial.setup.single)
-    if "load" not in trial.subject.defined:
-        env["load"] = loader(case.names, trial.notes, trial.setup.single)
+    env = trial.environment(case)
     inputs = {}
     for name in names:
         if isinstance(env.get(name), torch.Tensor) and env[name].is_floating_point():
@@ -40,7 +38,8 @@ def backward(trial: Trial, case: Any, names: Any) -> Any:
     )
     tensors = [p for p in parts if isinstance(p, torch.Tensor)]
     want = probe_module(trial.setup.task).predict(trial.setup, case, {})
-    fitting = [t for t in tensors if not isinstance(want, Failed) and tuple(t.shape) == want.shape]
+    shape = None if isinstance(want, Failed) else give(want, trial.setup.layout).shape
+    fitting = [t for t in tensors if tuple(t.shape) == shape]
     if not fitting:
         return inputs, Failed("no output")
     return inputs, fitting[-1] if trial.setup.returns == "weights,out" else fitting[0]

@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import itertools
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
-from clearhead.checker.candidates import Candidate
-from clearhead.checker.names import WEIGHTS, arguments, role
+from clearhead.checker import bundle
+from clearhead.checker.binding import Binding, bindings
+from clearhead.checker.candidates import constructor
+from clearhead.checker.layout import OURS, announced, documented, unpacked
+from clearhead.checker.names import WEIGHTS, parameters, role
 from clearhead.checker.setup import Flags, Setup
 from clearhead.checker.source import Source, shape_words
 from clearhead.checker.subject import Subject
@@ -38,58 +42,54 @@ def library(source: Source, flags: Flags) -> tuple[str, ...]:
     return ("torch", "numpy", "list") if source.subject.torch else ("numpy", "list")
 
 
-def function_call(candidate: Candidate, task: str) -> tuple[str, dict[str, str]]:
-    """The call of a plain function, and parameter -> role."""
-    node = candidate.node
-    assert isinstance(node, ast.FunctionDef)
-    data = {
-        "sdpa": ("Q", "K", "V", "x"),
-        "multi_head_attention": ("Q", "K", "V", "x", "mem"),
-        "cross_attention": ("Q", "K", "V", "x", "mem"),
-    }
-    allowed = frozenset((*data[task], *WEIGHTS)) | MASKS | SIZES
-    try:
-        texts, roles = arguments(node, allowed, MASKS | frozenset(("H", "Hkv", "Wo")))
-    except ValueError:
-        if task != "sdpa":
-            raise
-        texts, roles = positional(node)
-    if task == "sdpa" and not {"Q", "K", "V"} <= set(roles.values()) and "x" not in roles.values():
-        texts, roles = positional(node)
-    return f"{candidate.name}({', '.join(texts)})", roles
+DATA = {
+    "sdpa": ("Q", "K", "V", "x"),
+    "multi_head_attention": ("Q", "K", "V", "x", "mem"),
+    "cross_attention": ("Q", "K", "V", "x", "mem"),
+}
+SPARE = {
+    "sdpa": ("Q", "K", "V", "mask", "dk", "H", "causal"),
+    "multi_head_attention": ("x", "mem", "Wq", "Wk", "Wv", "Wo", "Wqkv", "H", "mask", "Hkv", "dk"),
+    "cross_attention": ("x", "mem", "Wq", "Wk", "Wv", "Wo", "H", "mask", "dk"),
+}
 
 
-def positional(node: ast.FunctionDef) -> tuple[list[str], dict[str, str]]:
-    """Q, K, V by position, for names that say nothing."""
-    plain = [a.arg for a in node.args.args if a.arg != "self"]
-    required = len(plain) - len(node.args.defaults)
-    if required < 3:
-        raise ValueError("it does not take queries, keys and values")
-    texts, roles = ["Q", "K", "V"], dict(zip(plain, "QKV", strict=False))
-    for i, name in enumerate(plain[3:], 3):
-        found = role(name, MASKS)
-        if found:
-            roles[name] = found
-            texts.append(f"{name}={found}" if i >= required else found)
-        elif i < required:
-            raise ValueError(f"the parameter {name!r} says nothing")
-    return texts, roles
+def reader(node: ast.FunctionDef, task: str, allowed: frozenset[str]) -> Callable[[str], str | None]:
+    """What a name says at a task. One head's width is d_k also where it is called the model's."""
+
+    def known(name: str) -> str | None:
+        found = bundle.text(node, name, task) or role(name, allowed)
+        return "dk" if task == "sdpa" and found == "D" else found
+
+    return known
 
 
-def construct(node: ast.ClassDef, subject: Subject) -> str:
-    """The text that makes an instance of a module."""
-    init = next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"), None)
+def function_calls(node: ast.FunctionDef, source: Source, task: str) -> list[tuple[str, dict[str, str]]]:
+    """The calls of a plain function, likeliest first, each with parameter -> role."""
+    allowed = frozenset((*DATA[task], *WEIGHTS)) | MASKS | SIZES
+    optional = MASKS | frozenset(("H", "Hkv", "Wo"))
+    found: list[Binding] = []
+    for data in (allowed, allowed - frozenset(("x", "mem"))):  # "source", "target" may be keys and queries
+        found += bindings(node, reader(node, task, data), SPARE[task], optional, source.docs)
+    calls = [(f"{node.name}({b.call()})", b.roles) for b in found if complete(task, set(b.roles.values()), b.call())]
+    return list({call: (call, roles) for call, roles in calls}.values())
+
+
+def complete(task: str, roles: set[str], text: str) -> bool:
+    """Whether a call gives what the task needs."""
+    if task == "sdpa":
+        return {"Q", "K"} <= roles or "x" in roles or "(Q, K, V)" in text
+    return bool(roles & {"x", "Q"}) and (task != "cross_attention" or bool(roles & {"mem", "K"}))
+
+
+def construct(node: ast.ClassDef, subject: Subject, task: str = "") -> list[str]:
+    """The texts that make an instance of a module, likeliest first."""
+    init = constructor(node)
     if init is None:
-        fields = [n for n in node.body if isinstance(n, ast.AnnAssign)]
-        return f"{node.name}()" if not fields else f"{node.name}({', '.join(_field(n) for n in fields)})"
-    texts, _ = arguments(init, SIZES | frozenset(WEIGHTS), SIZES)
-    return f"{node.name}({', '.join(_config(text, subject) for text in texts)})"
-
-
-def _field(node: ast.AnnAssign) -> str:
-    name = node.target.id if isinstance(node.target, ast.Name) else ""
-    found = role(name, SIZES)
-    return f"{name}={found}" if found else ""
+        return [f"{node.name}()"]
+    spare = ("dk", "H") if task == "sdpa" else ("D", "H", "dk", "Hkv")
+    found = bindings(init, reader(init, task, SIZES | frozenset(WEIGHTS)), spare, SIZES)
+    return [f"{node.name}({', '.join(_config(text, subject) for text in b.texts)})" for b in found]
 
 
 def _config(text: str, subject: Subject) -> str:
@@ -101,7 +101,12 @@ def _config(text: str, subject: Subject) -> str:
         for name, value in subject.defined.items()
         if isinstance(value, type) and re.search(r"conf|args|param", name.lower())
     ]
-    return text.replace("config", f"{own[0]}()") if own and "=" not in text else text
+    if not own or "=" in text:
+        return text
+    node = next((n for n in subject.tree.body if isinstance(n, ast.ClassDef) and n.name == own[0]), None)
+    init = constructor(node) if node is not None else None
+    needed = [name for name, default in parameters(init) if not default] if init is not None else []
+    return text if needed else text.replace("config", f"{own[0]}()")
 
 
 def convention_choices(source: Source, roles: dict[str, str], flags: Flags, call: str) -> tuple[str, ...]:
@@ -110,12 +115,32 @@ def convention_choices(source: Source, roles: dict[str, str], flags: Flags, call
         return (flags.mask,)
     names = [name for name, found in roles.items() if found in ("mask", "src_mask", "tgt_mask")]
     announced = next((c for n in names if (c := source.convention(n))), None) if names else source.convention()
-    return (announced,) if announced else ("keep", "hide", "add")
+    guessed = all(role(name, MASKS) is None and name not in MASKS for name in names)
+    return (announced,) if announced else ("keep", "hide", "add", *(("lengths",) if names and guessed else ()))
 
 
-def rank_choices(source: Source, roles: dict[str, str], call: str) -> tuple[int, ...]:
-    """The ranks of Q, K, V to try."""
+def axes_choices(source: Source, roles: dict[str, str], base: Setup, flags: Flags) -> tuple[tuple[int, str], ...]:
+    """The ranks and layouts of Q, K, V (or x) to try: what is announced alone, else all."""
     names = [name for name, found in roles.items() if found in ("Q", "K", "V", "x")] or ["Q", "query", "q", "x"]
+    if base.task == "sdpa" and flags.call:
+        told = documented(source, names)
+        if told is not None and told in OURS.values():
+            return ((len(told), ""),)
+        return tuple((rank, "") for rank in rank_choices(source, names))
+    if base.task != "sdpa":
+        told = documented(source, names) or unpacked(source, names)
+        if told in ("tbd", "td", "dt"):
+            return ((3, told),) if told != "tbd" or not flags.call else ((3, ""),)
+        return ((3, ""), (2, "td"))
+    told = documented(source, names) or announced(source, names)
+    if told is not None:
+        return ((len(told), "" if told == OURS[len(told)] else told),)
+    ranks = rank_choices(source, names)
+    return (*((rank, "") for rank in ranks), *([(4, "bthd")] if 4 in ranks else []))
+
+
+def rank_choices(source: Source, names: list[str]) -> tuple[int, ...]:
+    """The ranks of Q, K, V to try."""
     found = source.rank_of(*names) or source.rank()
     return (found,) if found in (2, 3, 4) else (3, 4, 2)
 
@@ -163,7 +188,7 @@ def causal_choices(source: Source, uses: frozenset[str]) -> tuple[bool, ...]:
     if re.search(r"causal|autoregress|decoder_self|masked_self|look_?ahead", head, re.IGNORECASE):
         return (True,)
     if uses & {"mask", "src_mask", "tgt_mask"}:
-        return (False, True) if source.says(r"tril|triu|np\.tri\b|causal") else (False,)
+        return (False, True) if source.says(r"tril|triu|np\.tri\b|causal|>=|<=| [<>] ") else (False,)
     told = re.search(
         r"\bcausal|autoregressive|see the future|look(s|ing)? ahead|up to (its|their) own|future (token|position|key)",
         source.docs,
@@ -176,29 +201,47 @@ def causal_choices(source: Source, uses: frozenset[str]) -> tuple[bool, ...]:
     return (True,) if source.says(r"\b(tril|triu|np\.tri)\(") and not guarded and not denied else (False, True)
 
 
+UNEQUAL = (
+    r"(shorter|fewer|less) (than|queries)|more keys|last (positions|tokens)|T_?q\b.*T_?k\b|decod\w+ step|with a cache"
+)
+
+
 def attention_setups(subject: Subject, source: Source, base: Setup, roles: dict[str, str], flags: Flags) -> list[Setup]:
     """All ways of calling worth a try, likeliest first."""
     uses = base.uses
     masked = bool(uses & {"mask", "src_mask", "tgt_mask"})
-    ranks = rank_choices(source, roles, base.call) if base.task == "sdpa" else (3,)
+    axes = axes_choices(source, roles, base, flags)
     if "lengths" in uses or flags.mask == "lengths":
-        ranks = tuple(rank for rank in ranks if rank > 2) or (3,)
+        axes = tuple(one for one in axes if one[0] > 2) or ((3, ""),)
     conventions = convention_choices(source, roles, flags, base.call) if masked else ("none",)
     optional = source.says(r"is not None|is None|\bif (not )?\w*mask\w*:|if \w*mask\w* else|=None")
-    base = replace(base, optional=optional)
-    if base.task == "sdpa" and (source.says(r"n_?rep\b|kv_head|n_kv|group") or (source.says(r"repeat") and not masked)):
+    base = replace(base, optional=optional, unequal=source.tells(UNEQUAL))
+    if base.task == "sdpa" and (
+        source.says(r"n_?rep\b|kv_head|n_kv|group") or (source.says(r"repeat") and not masked and "lengths" not in uses)
+    ):
         grouped = replace(base, variant="grouped")
         return [replace(grouped, lib=lib, rank=4, mask=conventions[0], form="qk") for lib in library(source, flags)]
     found: list[Setup] = []
-    for lib, rank, causal in itertools.product(library(source, flags), ranks, causal_choices(source, uses)):
+    for lib, (rank, layout), causal in itertools.product(library(source, flags), axes, causal_choices(source, uses)):
         forms = form_choices(source, roles, rank if base.task == "sdpa" else 4) if masked else ("bqk",)
         known = set(FORMS[rank if base.task == "sdpa" else 4])
         forms = tuple(f for f in forms if f in known) or FORMS[rank if base.task == "sdpa" else 4]
         if conventions in (("lengths",), ("none",)):
             forms = forms[:1]
         whole = source.tells(r"\bint(eger)?s?\b|whole numbers|0/1|zeros and ones|0s and 1s")
-        kinds = ("int", "bool", "float") if masked and whole else ("bool", "float", "int") if masked else ("bool",)
+        real = source.tells(r"\bfloats?\b")
+        kinds = (
+            ("float", "bool", "int")
+            if masked and real
+            else ("int", "bool", "float")
+            if masked and whole
+            else ("bool", "float", "int")
+            if masked
+            else ("bool",)
+        )
         for convention, form in itertools.product(conventions, forms):
             for kind in kinds if convention in ("keep", "hide") else kinds[:1]:
-                found.append(replace(base, lib=lib, rank=rank, causal=causal, mask=convention, form=form, kind=kind))
+                one = (*base.sizes, ("B", 1)) if base.task != "sdpa" and len(layout) == 2 else base.sizes
+                axes_of = {"rank": rank, "layout": layout, "form": form, "sizes": one}
+                found.append(replace(base, lib=lib, causal=causal, mask=convention, kind=kind, **axes_of))
     return found

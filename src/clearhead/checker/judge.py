@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from clearhead.checker import bank
-from clearhead.checker.engine import Case, Failed, close, fits, reproduce, reproduce_pairs
+from clearhead.checker.engine import Case, Failed, close, fits, reproduce, reproduce_pairs, singles
+from clearhead.checker.layout import give
 from clearhead.checker.mistake import Mistake
 from clearhead.checker.pipeline import Change
 from clearhead.checker.setup import Setup
@@ -17,6 +19,8 @@ from clearhead.checker.subject import Subject, environment, evaluate, to_numpy
 from clearhead.checker.tasks import probe_module
 from clearhead.checker.tasks.attend import STYLES
 from clearhead.checker.weights import loader
+
+DATA = frozenset(("Q", "K", "V", "x", "mem"))
 
 
 @dataclass
@@ -52,25 +56,31 @@ class Trial:
         self.answers += [self.ask(case) for case in self.cases[len(self.answers) :]]
         return self
 
+    def environment(self, case: Case) -> dict[str, Any]:
+        """The names of the call, in the learner's library and layout."""
+        names = dict(case.names)
+        for name in DATA & names.keys() if self.setup.layout else ():
+            names[name] = give(names[name], self.setup.layout)
+        env = environment(self.subject, names, self.setup.lib, self.setup.single)
+        if "load" not in self.subject.defined:
+            env["load"] = loader(case.names, self.notes, self.setup.single)
+        return env
+
     def ask(self, case: Case) -> Any:
         """The output for one probe. Notes changed inputs, the type and the weights on the way."""
         task = probe_module(self.setup.task)
         if self.setup.make:
             return task.ask(self, case)
-        env = environment(self.subject, case.names, self.setup.lib, self.setup.single)
-        if "load" not in self.subject.defined:
-            env["load"] = loader(case.names, self.notes, self.setup.single)
-        before = {name: np.array(value) for name, value in case.names.items() if isinstance(value, np.ndarray)}
+        env = self.environment(case)
+        used = self.setup.uses & case.names.keys()
+        before = {name: to_numpy(env[name]) for name in used if isinstance(case.names[name], np.ndarray)}
+        before = {name: np.array(value) for name, value in before.items() if value is not None}
         value = evaluate(self.subject, self.setup.call, env)
         if isinstance(value, Failed):
             return value
         for name, old in before.items():
             now = to_numpy(env[name])
-            if (
-                name in self.setup.uses
-                and now is not None
-                and not np.array_equal(now, old.astype(now.dtype), equal_nan=True)
-            ):
+            if now is not None and not np.array_equal(now, old.astype(now.dtype), equal_nan=True):
                 self.notes.setdefault("changed", name)
         answer = task.read_answer(self.setup, case, value, self.notes)
         if isinstance(answer, Failed):
@@ -85,8 +95,11 @@ class Trial:
 
 def grounds(trial: Trial) -> list[tuple[str, Change]]:
     """The plain reference and its allowed conventions; a cache whose code turns positions must turn them."""
-    turned = trial.setup.task == "kv_cache" and trial.source.says(r"(?i)rope|rotar|rotate|cos\(")
-    return [*([] if turned else [("", {})]), *bank.allowed(trial.setup)]
+    turned = trial.setup.task == "kv_cache" and trial.source.says(
+        r"(?i)(?<!p)rope|rotar|rotate|cos\(|polar\(|sinus|\.cos\b"
+    )
+    corner = bank.TOP_LEFT if trial.setup.task == "causal_mask" and trial.source.tells(r"top.?left") else []
+    return [*([] if turned else [("", {})]), *bank.allowed(trial.setup), *corner]
 
 
 def right(trial: Trial) -> str | None:
@@ -103,34 +116,43 @@ def styles(trial: Trial) -> tuple[str, ...]:
     return STYLES if uses or trial.setup.causal else STYLES[:1]
 
 
+ALL_PAIRS_SECONDS = 2.0  # for all searches for pairs on one file
+
+
 def explanations(trials: list[Trial], pairs: bool = False) -> tuple[Trial, list[list[Mistake]]] | None:
     """The first trial whose numbers a mistake (or pair) gives, and those: plainly, or on top of a convention."""
+    deadline = time.process_time() + ALL_PAIRS_SECONDS
     for plainly in (True,) if pairs else (True, False):
         for trial in trials:
             bases = [change for _, change in grounds(trial)]
             for base in bases[:1] if plainly else bases[1:]:
-                found = diagnose(trial, base, pairs)
+                found = diagnose(trial, base, deadline if pairs else None)
                 if found:
                     return trial, found
     return None
 
 
-def diagnose(trial: Trial, base: Change, pairs: bool = False) -> list[list[Mistake]]:
-    """The mistakes (or pairs) that give the learner's numbers, on top of an allowed convention."""
+def diagnose(trial: Trial, base: Change, pairs_until: float | None = None) -> list[list[Mistake]]:
+    """The mistakes (or, with a deadline, pairs) that give the learner's numbers, on top of an allowed convention."""
     known = [m for m in bank.for_task(trial.setup.task) if not m.hint or trial.source.says(m.hint)]
+    if "softmax" in trial.subject.defined:  # the file's own, with an axis of its own
+        known = [m for m in known if m.id != "softmax-implicit-dim"]
     if nothing_but_nan(trial):
         known = [m for m in known if m.id.startswith(("mask-", "causal-"))] or known
-    search = reproduce_pairs if pairs else reproduce
     cases, answers = telling_first(trial, base)
     found: list[list[Mistake]] = []
-    for style in styles(trial)[: 2 if pairs else None]:
+    ways = singles(known)
+    for style in styles(trial)[: 2 if pairs_until else None]:
 
         def predict(case: Case, change: Change, style: str = style) -> Any:
             return trial.predict(case, {**base, **change}, style)
 
-        for mistakes in search(known, answers, cases, predict, trial.tolerance):
-            if mistakes not in found:
-                found.append(mistakes)
+        if pairs_until:
+            made = reproduce_pairs(known, answers, cases, predict, trial.tolerance, pairs_until)
+        else:
+            made, unsettled = reproduce(ways, answers, cases, predict, trial.tolerance)
+            ways = unsettled if style == "nan" else ways
+        found += [mistakes for mistakes in made if mistakes not in found]
     return found
 
 

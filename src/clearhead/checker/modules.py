@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
-from clearhead.checker.candidates import Candidate, main_method
+from clearhead.checker.binding import Binding, bindings
+from clearhead.checker.candidates import Candidate, called_directly, main_method
 from clearhead.checker.engine import Failed
-from clearhead.checker.infer import MASKS, construct
-from clearhead.checker.names import WEIGHTS, AnyConfig, arguments
+from clearhead.checker.infer import MASKS, SPARE, complete, construct, reader
+from clearhead.checker.names import WEIGHTS, AnyConfig
 from clearhead.checker.setup import Setup, names_in
 from clearhead.checker.source import Source
 from clearhead.checker.subject import CannotRunError, Subject, environment, evaluate
@@ -22,45 +24,59 @@ TRIED = (
 )
 
 
-def class_call(candidate: Candidate, task: str) -> tuple[str, dict[str, str]]:
-    """(arguments of the call, parameter -> role) of a class's forward."""
-    assert isinstance(candidate.node, ast.ClassDef)
-    method = main_method(candidate.node)
+DATA = frozenset(("Q", "K", "V", "x", "mem"))
+
+
+def class_calls(node: ast.ClassDef, source: Source, task: str) -> list[tuple[str, dict[str, str]]]:
+    """(arguments of the call, parameter -> role) of a class's forward, likeliest first."""
+    method = main_method(node)
     if method is None:
-        raise CannotRunError(f"{candidate.name} has no forward")
-    data = frozenset(("Q", "K", "V", "x", "mem")) if task != "sdpa" else frozenset(("Q", "K", "V", "x"))
-    try:
-        texts, roles = arguments(method, data | MASKS | (frozenset(("mem",)) & data), MASKS)
-        if task != "sdpa":
-            texts, roles = with_sources(method, texts, roles)
-    except ValueError:
-        from clearhead.checker.infer import positional
+        raise CannotRunError(f"{node.name} has no forward")
+    data = DATA if task != "sdpa" else DATA - {"mem"}
+    spare = tuple(role for role in SPARE[task] if role not in WEIGHTS)
+    plain = bindings(method, reader(method, task, data | MASKS), spare, MASKS, source.docs)
+    found = [with_sources(method, task, b) for b in plain[:1]] + plain[1:]
+    if task == "multi_head_attention":  # the only input may be called a source
+        found += bindings(method, reader(method, task, (data | MASKS) - {"mem"}), spare, MASKS, source.docs)
+    if task == "sdpa":
+        found += bindings(method, reader(method, task, MASKS), spare, MASKS, source.docs)
+    name = "" if called_directly(node, method.name) else f".{method.name}"
+    return [(f"{name}({b.call()})", b.roles) for b in found if complete(task, set(b.roles.values()), b.call())]
 
-        texts, roles = positional(method)
-    name = method.name if method.name not in ("forward", "__call__") else ""
-    return f"{'.' + name if name else ''}({', '.join(texts)})", roles
 
-
-def with_sources(method: ast.FunctionDef, texts: list[str], roles: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+def with_sources(method: ast.FunctionDef, task: str, plain: Binding) -> Binding:
     """An optional second source (context=None, memory=None) is given too; a lone query is x."""
-    if "x" in roles.values() or "Q" in roles.values():
-        known = frozenset(("K", "V")) if "Q" in roles.values() else frozenset(("mem",))
-        texts, roles = arguments(method, frozenset(("Q", "K", "V", "x", "mem")) | MASKS, MASKS | known)
-    return texts, roles
+    given = set(plain.roles.values())
+    if task == "sdpa" or not given & {"x", "Q"}:
+        return plain
+    more = frozenset(("K", "V")) if "Q" in given else frozenset(("mem",))
+    return next(iter(bindings(method, reader(method, task, DATA | MASKS), SPARE[task], MASKS | more)), plain)
 
 
-def module_setup(subject: Subject, source: Source, candidate: Candidate, base: Setup) -> tuple[Setup, dict[str, str]]:
-    """The setup of a module with weights: `load(Attention(D, H), q="wq", ...)(x)`, and its roles."""
-    assert isinstance(candidate.node, ast.ClassDef)
-    call, roles = class_call(candidate, base.task)
-    try:
-        made = construct(candidate.node, subject)
-    except ValueError as error:
-        raise CannotRunError(f"cannot make a {candidate.name}: {error}; say how with --call") from None
-    if base.task == "sdpa" or names_in(made) & set(WEIGHTS):
-        return replace(base, call=f"{made}{call}"), roles
-    text, fixed, variant = loaded(subject, source, made)
-    return replace(base, call=f"{text}{call}", sizes=fixed, variant=variant), roles
+def module_setups(
+    subject: Subject, source: Source, candidate: Candidate, base: Setup
+) -> Iterator[tuple[Setup, dict[str, str]]]:
+    """The setups of a module with weights, `load(Attention(D, H), q="wq", ...)(x)`, with their roles."""
+    node = candidate.node
+    assert isinstance(node, ast.ClassDef)
+    calls = class_calls(node, source, base.task)
+    made = construct(node, subject, base.task)
+    if not calls or not made:
+        raise CannotRunError(f"it is not clear how to {'call' if made else 'make'} a {node.name}; say it with --call")
+    error: CannotRunError | None = None
+    for text in made:
+        if base.task == "sdpa" or names_in(text) & set(WEIGHTS):
+            yield from ((replace(base, call=f"{text}{call}"), roles) for call, roles in calls)
+            continue
+        try:
+            put, fixed, variant = loaded(subject, source, text)
+        except CannotRunError as problem:
+            error = error or problem
+            continue
+        for call, roles in calls:
+            yield replace(base, call=f"{put}{call}", sizes=fixed, variant=variant), roles
+    if error is not None:
+        raise error
 
 
 def loaded(subject: Subject, source: Source, made: str) -> tuple[str, tuple[tuple[str, int], ...], str]:
@@ -82,6 +98,8 @@ def loaded(subject: Subject, source: Source, made: str) -> tuple[str, tuple[tupl
         ) from None
     known = sizes(module, paths)
     fixed = fixed_sizes(made, known, size)
+    if known.get("Hkv") == 1 and known.get("H") != 1 and "Hkv" not in made:
+        fixed = (*((k, v) for k, v in fixed if k != "Hkv"), ("Hkv", 1))
     pairs = ", ".join(f"{part}={path!r}" for part, path in paths.items())
     variant = "no out" if not any(p.startswith("o") for p in paths) and dict(fixed).get("H") == 1 else ""
     if known.get("Hkv", known.get("H", 0)) != known.get("H", 0) or "Hkv" in made:

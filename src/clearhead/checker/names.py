@@ -13,7 +13,7 @@ ROLES = (
     *((f"W{name[0]}", rf"{W}_?({name})|({name})_?({W}|proj)") for name in ("q|query|queries", "k|keys?", "v|values?")),
     ("Wo", rf"{W}_?(o|out|output|proj)|(o|out|output|proj)_?({W}|proj)"),
     ("src_mask", r"(src|source|memory|mem|enc|encoder|context|cross)_?(key_?)?(padding_?|pad_?|attn_?|"
-        r"attention_?)?mask|(src|source|memory|mem)_(keep|pad|valid)"),
+        r"attention_?)?mask|(src|source|memory|mem|enc|encoder|context)_(keep|pad|padding|valid)\w*"),
     ("tgt_mask", r"(tgt|trg|target|dec|decoder|x)_?(padding_?|pad_?|attn_?)?mask|tgt_(keep|pad|valid)"),
     ("lengths", r".*(lens|lengths|valid_len|seq_lengths?|n_valid)|length"),
     ("mask", r"is_pad(ding|ded)?|padding|padded(_?keys?)?|"
@@ -22,19 +22,20 @@ ROLES = (
     ("causal", r"(is_?|use_?|apply_)?causal|autoregressive|is_decoder"),
     ("window", r"window(_size|_len)?|sliding_window|w|span"),
     ("Hkv", r"(n_?|num_?)?(kv|key_?value)_?heads?|n_?kv|(n_?|num_?)?groups?|h_?kv|(num_?|n_?)?query_groups?|kv_h|g"),
-    ("H", r"(n_?|num_?)?(attention_?|attn_?)?heads?(_num|_count)?|h|nh"),
+    ("H", r"(n_?|num_?)?(attention_?|attn_?)?heads?(_num|_count)?|h|nh|(nb?_)?(t[eê]tes|k(oe|ö)pfe)"),
     ("dk", r"d_?k|d_?v|d_?h|dh|head_?(dim|size|width)|d_?head|key_dim|dim_(k|v|head|key)|qk_dim|"
         r"v_dim|d_(key|value|keys|values)"),
     ("D", r"d_?model|n_?embd?|(hidden|embed(ding)?|emb|model|input|in|out|output)_?(dim|size|"
-        r"features|width)|d_?(in|out|emb|embed|hidden)|dim(_in|_out|_model)?|d|width|channels|(query|context|q|kv|cross|x|mem|encoder|decoder|enc|dec)_dim|"
+        r"features|width)|d_?(in|out|emb|embed|hid|hidden)|dim(_in|_out|_model)?|d|width|channels|(query|context|q|kv|cross|x|mem|encoder|decoder|enc|dec)_dim|"
         r"units|h?dim|embed|embedding|c|e|size|dimension|features"),
+    ("mem", r"key_?values?(_states?)?|kv(_(in|input|states|seq|source|src|x))?"),
     ("Q", r"q|qs|quer(y|ies)(_.*)?|q_(in|input|mat|states|vec|x)|x_?q|target_states"),
     ("K", r"k|ks|keys?(_.*)?|k_(in|input|mat|states|vec|x)|x_?k"),
     ("V", r"v|vs|val(ue)?s?(_.*)?|v_(in|input|mat|states|vec|x)|x_?v"),
-    ("mem", r"mem(ory)?(_.*)?|context|ctx|y|enc(oder)?(_.*)?|src|source(_.*)?|kv(_.*)?|"
+    ("mem", r"mem(ory)?(_.*)?|context|ctx|y|enc(oder|odeur)?(_.*)?|src|source(_.*)?|kv(_.*)?|"
         r"cond(itioning)?|z|other|x_?(kv|enc|2|mem|src|y)|s|src_.*"),
     ("x", r"x|xs|inputs?|hidden(_states?)?|tokens?|embeddings?|emb|embs|seq(uence)?|tgt|target|"
-        r"trg|dec(oder)?(_.*)?|x_?(1|dec|tgt|in|emb|t)|h_in|t|word_embeddings|token_embeddings|"
+        r"trg|d[eé]c(oder|odeur)?(_.*)?|x_?(1|dec|tgt|in|emb|t)|h_in|t|word_embeddings|token_embeddings|"
         r"features"),
 )  # fmt: skip
 WEIGHTS = ("Wq", "Wk", "Wv", "Wo", "Wqkv")
@@ -110,30 +111,3 @@ class AnyConfig:
     def get(self, name: str, default: Any = None) -> Any:
         found = role(name, frozenset(("H", "Hkv", "D", "dk")))
         return self._sizes[found] if found else default
-
-
-def arguments(
-    node: ast.FunctionDef, allowed: frozenset[str], optional: frozenset[str]
-) -> tuple[list[str], dict[str, str]]:
-    """The argument texts for a call, and parameter -> role. Raises ValueError for one that cannot be filled.
-
-    Parameters with a default are filled (by keyword) only where their role is among `optional`.
-    """
-    texts: list[str] = []
-    roles: dict[str, str] = {}
-    named = keyword_only(node)
-    skipped = False
-    for name, default in parameters(node):
-        found = role(name, allowed)
-        if default and (found is None or found not in optional):
-            skipped = True
-            continue
-        if found is None:
-            found_text = filler(name)
-            if found_text is None:
-                raise ValueError(f"the parameter {name!r} says nothing")
-        else:
-            roles[name] = found
-            found_text = found
-        texts.append(f"{name}={found_text}" if default or name in named or skipped else found_text)
-    return texts, roles

@@ -3,54 +3,69 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from clearhead.checker.candidates import Candidate
-from clearhead.checker.infer import attention_setups, function_call, library
-from clearhead.checker.modules import TRIED, module_setup, with_load
+from clearhead.checker.infer import attention_setups, function_calls, library
+from clearhead.checker.modules import TRIED, module_setups, with_load
 from clearhead.checker.setup import ATTENTION, Flags, Setup, names_in
 from clearhead.checker.source import Source
 from clearhead.checker.subject import CannotRunError, Subject, environment, evaluate
+from clearhead.checker.tasks import probe_module, stepping
 from clearhead.checker.weights import sizes
 
 
-def plan(subject: Subject, source: Source, candidate: Candidate | None, task: str, flags: Flags) -> list[Setup]:
-    """All setups worth a try, likeliest first. Raises CannotRunError or ValueError in plain words."""
-    if task == "kv_cache":
-        from clearhead.checker.tasks.stepping import setups as cache_setups
+def plans(
+    subject: Subject, source: Source, candidate: Candidate | None, task: str, flags: Flags
+) -> Iterator[list[Setup]]:
+    """Groups of setups, one for each reading of the signature, likeliest first; in a group likeliest first too.
 
-        return cache_setups(subject, source, candidate, flags)
-    if task == "causal_mask":
-        task = attention_of(candidate, flags)
-        if task != "causal_mask":
-            return [
-                replace(s, causal=True)
-                for s in plan(subject, source, candidate, task, flags)
-                if s.causal or "causal" not in s.uses
-            ]
+    Raises CannotRunError in plain words when there is none.
+    """
+    if task == "causal_mask" and attention_of(candidate, flags) != task:
+        for group in plans(subject, source, candidate, attention_of(candidate, flags), flags):
+            yield [s if "causal" in s.uses else replace(s, causal=True) for s in group]
+        return
+    if task not in ATTENTION:
+        yield from simple_plans(subject, source, candidate, task, flags)
+        return
+    count = 0
+    for base, roles in bases(subject, source, candidate, task, flags):
+        count += 1
+        ready = one_head(subject, with_file_sizes(subject, base))
+        found = attention_setups(subject, source, ready, roles, flags)
+        yield found + [replace(setup, single=True) for setup in found[:4]]
+    if not count:
+        raise CannotRunError("its parameters do not tell where queries, keys and values go; say it with --call")
+
+
+def bases(
+    subject: Subject, source: Source, candidate: Candidate | None, task: str, flags: Flags
+) -> Iterator[tuple[Setup, dict[str, str]]]:
+    """The calls of attention, each with parameter -> role."""
+    empty = Setup(task, "0", returns=flags.returns)
     if flags.call:
-        base = Setup(task, checked(flags.call), returns=flags.returns)
-        base = with_load(subject, source, base) if task in ATTENTION else base
-        roles = roles_of_call(source, flags.call)
+        base = replace(empty, call=checked(flags.call))
+        yield with_load(subject, source, base), roles_of_call(source, flags.call)
     elif candidate is None:
         raise CannotRunError("nothing to call was found; say how with --call")
-    elif task not in ATTENTION:
-        return simple_plan(subject, source, candidate, task, flags)
     elif isinstance(candidate.node, ast.ClassDef):
-        base, roles = module_setup(subject, source, candidate, Setup(task, "0", returns=flags.returns))
+        yield from module_setups(subject, source, candidate, empty)
     else:
-        call, roles = function_call(candidate, task)
-        base = Setup(task, call, returns=flags.returns)
-    if task not in ATTENTION:
-        return simple_plan(subject, source, candidate, task, flags, base)
-    base = one_head(subject, with_file_sizes(subject, base))
-    found = attention_setups(subject, source, base, roles, flags)
-    return found + [replace(setup, single=True) for setup in found[:4]]
+        for call, roles in function_calls(candidate.node, source, task):
+            given = set(roles.values())
+            lone = task == "sdpa" and "K" in given and "V" not in given
+            yield replace(empty, call=call, variant="weights" if lone else ""), roles
 
 
 def one_head(subject: Subject, base: Setup) -> Setup:
     """A call that names no number of heads: the module's own number, else one head, which may do without W_o."""
+    if base.task != "sdpa" and "load" in base.uses and not base.sizes and "Hkv" not in base.uses:
+        known, _ = loaded_sizes(subject, base)
+        if known.get("Hkv") == 1 != known.get("H", 1):
+            return replace(base, sizes=(("Hkv", 1),), variant="grouped")
     if base.task != "sdpa" and "H" in base.uses and not base.uses & {"load", "Wq", "Wk", "Wv", "Wqkv"}:
         return replace(base, variant="no weights")
     if base.task == "sdpa" or base.sizes or base.variant or base.uses & {"H", "n", "Hkv", "config"}:
@@ -120,14 +135,25 @@ def with_file_sizes(subject: Subject, base: Setup) -> Setup:
     return replace(base, sizes=tuple(fixed.items()))
 
 
-def simple_plan(
-    subject: Subject, source: Source, candidate: Candidate | None, task: str, flags: Flags, base: Setup | None = None
-) -> list[Setup]:
-    """Masks, positions and shifts: the call from the task's own module."""
-    from clearhead.checker.tasks import probe_module
-
-    base = base or Setup(task, "0", returns=flags.returns)
-    calls = [base] if flags.call else probe_module(task).calls(subject, source, candidate, base)
-    made = [replace(setup, lib=lib) for lib in library(source, flags) for setup in calls]
-    variants = probe_module(task).variants
-    return [with_file_sizes(subject, v) for setup in made for v in variants(source, setup, flags)]
+def simple_plans(
+    subject: Subject, source: Source, candidate: Candidate | None, task: str, flags: Flags
+) -> Iterator[list[Setup]]:
+    """Masks, positions, shifts and caches: the calls from the task's own module."""
+    if task == "kv_cache":
+        yield from stepping.plans(subject, source, candidate, flags)
+        return
+    base, module = Setup(task, "0", returns=flags.returns), probe_module(task)
+    if flags.call:
+        calls = [replace(base, call=checked(flags.call))]
+    elif candidate is None:
+        raise CannotRunError("nothing to call was found; say how with --call")
+    else:
+        calls = module.calls(subject, source, candidate, base)
+    if not calls:
+        raise CannotRunError(f"the parameters of {source.name} do not say what they are; say it with --call")
+    for call in calls:
+        made = [replace(call, lib=lib) for lib in library(source, flags)]
+        group = [with_file_sizes(subject, v) for setup in made for v in module.variants(source, setup, flags)]
+        yield group
+        if hasattr(module, "fallback"):
+            yield module.fallback(group)

@@ -99,10 +99,26 @@ def swapped(part: Any) -> Any:
     return replace(part, kind="rms" if part.kind == "rms_plus_one" else "rms_plus_one")
 
 
-def bare(part: Any) -> Any:
-    if isinstance(part, Attention):
-        return replace(part, bias="")
-    return replace(part, bias=False) if isinstance(part, FeedForward | Head) else part
+def bare(*kinds: type, without: str = "qkvo") -> Change:
+    """Parts of these kinds without bias vectors; of attention, without those of the projections named."""
+
+    def change(part: Any) -> Any:
+        if isinstance(part, Attention) and Attention in kinds:
+            return replace(part, bias="".join(letter for letter in part.bias if letter not in without))
+        return replace(part, bias=False) if isinstance(part, FeedForward | Head) and type(part) in kinds else part
+
+    return change
+
+
+WITHOUT_BIAS = (
+    bare(Attention, FeedForward, Head),
+    bare(Attention, FeedForward),
+    bare(Attention),
+    bare(Attention, without="o"),
+    bare(Attention, without="qkv"),
+    bare(FeedForward),
+    bare(Head),
+)
 
 
 CAUSES = (
@@ -136,7 +152,7 @@ CAUSES = (
     Cause("causal", "whether later tokens are hidden", each(Attention, causal=(True, False))),
     Cause("parallel", "whether the branches read the same x", each(Layer, parallel=(True, False))),
     Cause("qk-norm-missing", "the norm of queries and keys is left out", each(Attention, qk_norm=(None,))),
-    Cause("bias-missing", "bias vectors are left out", turned(bare)),
+    Cause("bias-missing", "bias vectors are left out", turned(*WITHOUT_BIAS)),
     Cause("norm-out-missing", "the norm after the last layer is left out", each(Stack, norm_out=(False,))),
     Cause("norm-in-missing", "the norm after the embedding is left out", each(Stack, norm_in=(False,))),
 )

@@ -28,7 +28,9 @@ class Setup:
     sizes: tuple[tuple[str, int], ...] = ()
     variant: str = ""
     optional: bool = True  # whether the mask may be None
+    unequal: bool = False  # whether the docs promise other numbers of queries than of keys
     make: str = ""
+    layout: str = ""  # the axes of the arrays, where they are not ours (see layout)
 
     @functools.cached_property
     def uses(self) -> frozenset[str]:

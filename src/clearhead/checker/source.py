@@ -11,16 +11,23 @@ from functools import cached_property
 from clearhead.checker.subject import Subject
 
 NEGATED = r"(?:not|never|cannot|can't|mustn't)"
+TRUE, FALSE = r"(?:\btrue\b|\bones?\b|\b1s?\b|\bnon-?zeros?\b)", r"(?:\bfalse\b|\bzeros?\b|\b0s?\b)"
+HIDDEN = r"(?:hid|mask|ignor|\bpad|forbid|block|drop|exclud|disallow|prevent|invisible|future|unseen)"
+SEEN = (
+    r"(?:may attend|\battend|keep|kept|visible|valid|allow|real|\bsee\b|\bseen\b|\blook|participat|\buse|"
+    r"takes? part|\btokens?\b|\bwords?\b)"
+)
+OF_TRUE, OF_FALSE = rf"(?:(?!{FALSE})[^.;,\n]){{0,40}}", rf"(?:(?!{TRUE})[^.;,\n]){{0,40}}"
+PLAIN_TRUE = rf"(?:(?!{FALSE}|{NEGATED}|{HIDDEN})[^.;,\n]){{0,40}}"
 HIDE = (
-    rf"(?:\btrue\b|\bones?\b|\b1s?\b)[^.;,\n]{{0,30}}(?:hid|mask|ignor|pad|forbid|block|drop|exclud|{NEGATED}|future|disallow|prevent)",
-    r"(?:\bfalse\b|\bzeros?\b|\b0s?\b)[^.;,\n]{0,30}(?:may attend|\battend|keep|kept|visible|valid|allow|real|\bsee\b)",
+    rf"{TRUE}{OF_TRUE}(?:{HIDDEN}|{NEGATED})",
+    rf"{FALSE}(?:(?!{TRUE}|{NEGATED}|{HIDDEN})[^.;,\n]){{0,40}}{SEEN}",
     r"(?:hid|mask(?:ed)?|ignor\w*|pad\w*|forbid\w*|block\w*)[^.;,\n]{0,25}(?:=|where|when|"
     r"is|are|positions?) *(?:true|1)\b",
 )
 KEEP = (
-    rf"(?:\btrue\b|\bones?\b|\b1s?\b)(?:(?!{NEGATED})[^.;,\n]){{0,30}}(?:may attend|"
-    rf"\battend|keep|kept|visible|valid|allow|real|\bsee\b|\bseen\b|looked|participat|use)",
-    rf"(?:\bfalse\b|\bzeros?\b|\b0s?\b)[^.;,\n]{{0,30}}(?:hid|mask|ignor|pad|forbid|block|drop|exclud|{NEGATED}|invisible)",
+    rf"{TRUE}{PLAIN_TRUE}{SEEN}",
+    rf"{FALSE}{OF_FALSE}(?:{HIDDEN}|{NEGATED})",
     r"(?:keep|attend\w*|visible|allowed|valid|real)[^.;,\n]{0,25}(?:=|where|when|is|are) *(?:true|1)\b",
     r"(?:mask(?:ed)?|hidden|pad\w*)[^.;\n]{0,30}(?:==|=|\bis|\bare) *(?:0|false|zeros?)\b",
     r"(?:\btrue\b|nonzero|non-zero)[^.;,\n]{0,30}(?:visible|keep|kept|takes? part|seen)",
@@ -56,7 +63,8 @@ class Source:
             seen.append(node)
             called = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
             todo += [n for n in self.subject.tree.body if getattr(n, "name", None) in called and n not in seen + todo]
-        return "\n".join(ast.get_source_segment(self.text, node) or "" for node in seen)
+        lines = self.text.splitlines()
+        return "\n".join(line for node in seen for line in lines[node.lineno - 1 : node.end_lineno])
 
     @cached_property
     def docs(self) -> str:
@@ -90,6 +98,12 @@ class Source:
         """Whether the docs or the candidate's name have it."""
         return re.search(pattern, f"{self.name or ''}\n{self.docs}", re.IGNORECASE) is not None
 
+    def names(self, pattern: str) -> bool:
+        """Whether the first parameter has a name like this."""
+        node = self.function()
+        args = [a.arg for a in node.args.args if a.arg != "self"] if node else []
+        return bool(args) and re.fullmatch(pattern, args[0].lower()) is not None
+
     def function(self) -> ast.FunctionDef | None:
         """The function itself, or a class's forward or __call__."""
         if isinstance(self.node, ast.FunctionDef):
@@ -101,14 +115,17 @@ class Source:
         return next((n for n in body if isinstance(n, ast.FunctionDef) and n.name == name), None)
 
     def shadows(self) -> bool:
-        """Whether a loop over heads cuts its input down under the input's own name: q = q[..., i * d : ...]."""
+        """Whether a loop goes on from its input under the input's own name: q = q[..., i * d : ...], x = x @ W."""
+        function = self.function()
+        given = {a.arg for a in function.args.args} if function else set[str]()
         for loop in (n for n in ast.walk(_parse(self.own)) if isinstance(n, ast.For)):
             index = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
             for node in (n for n in ast.walk(loop) if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)):
                 used = {n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)}
                 target = node.targets[0]
-                cut = isinstance(node.value, ast.Subscript | ast.Call)
-                if cut and isinstance(target, ast.Name) and target.id in used and used & index:
+                cut = isinstance(node.value, ast.Subscript | ast.Call) and used & index
+                on = isinstance(target, ast.Name) and target.id in given and not isinstance(node.value, ast.Subscript)
+                if (cut or on) and isinstance(target, ast.Name) and target.id in used:
                     return True
         return False
 
@@ -158,7 +175,8 @@ class Source:
             return "add"
         if re.search(r"len", name):
             return "lengths"
-        text = re.sub(r"\b(not|un|non)[- ]?(masked|hidden|pad\w*|ignored)", "visible", self.docs.lower())
+        text = re.sub(r"\b([01])\.0?\b", r"\1", self.docs.lower())
+        text = re.sub(r"\b(not|un|non)[- ]?(masked|hidden|pad\w*|ignored)", "visible", text)
         for convention, patterns in (("add", ADD), ("keep", KEEP[:1]), ("hide", HIDE), ("keep", KEEP)):
             if any(re.search(pattern, text) for pattern in patterns):
                 return convention
@@ -196,7 +214,7 @@ def shape_note(docs: str, param: str) -> int | None:
 
 def shape_words(docs: str, param: str) -> list[str] | None:
     """The axes as words, in order, or None. Leading dots say nothing."""
-    pattern = rf"(?<![\w.]){re.escape(param)}(?![\w(.])[^\n(\[]{{0,60}}[(\[]([^)\]\n]*)[)\]]"
+    pattern = rf"(?<![\w.]){re.escape(param)}(?![\w(.])[^\n(\[;.]{{0,60}}[(\[]([^)\]\n]*)[)\]]"
     for match in re.finditer(pattern, docs):
         inside = match[1]
         parts = [p.strip() for p in (inside.split(",") if "," in inside else inside.split())]

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from clearhead.checker.bundle import Bundle
 from clearhead.checker.engine import Failed
 from clearhead.checker.names import AnyConfig
 
@@ -159,6 +160,7 @@ def environment(subject: Subject, names: dict[str, Any], lib: str, single: bool 
     """The names of a call: libraries, the probe's, then the file's own (which win, unless they are mere data)."""
     given = {name: to_lib(value, lib, single) for name, value in names.items()}
     given.setdefault("config", AnyConfig(names))
+    given.setdefault("bundle", Bundle)
     env = {**subject.space, **base_names(lib), **given}
     for name, value in subject.defined.items():
         if callable(value) or isinstance(value, int | str) or name not in given:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from clearhead.checker.names import role as named_size
+
 PARTS = ("q", "k", "v")
 
 
@@ -27,10 +29,11 @@ def loader(names: dict[str, Any], notes: dict[str, Any], single: bool = False) -
     """The `load` of a call: puts the matrices of this probe (`Wq` [D H*E] ..., used as x @ W) into a module."""
 
     def load(module: Any, **paths: str) -> Any:
-        module = (module.float() if single else module.double()).eval()
-        for name, parameter in module.named_parameters():
+        if hasattr(module, "named_parameters"):
+            module = (module.float() if single else module.double()).eval()
+        for name, parameter in parameters(module):
             if parameter.ndim == 1 and re.search(r"bias|(^|\.)b", name):
-                parameter.data.zero_()
+                parameter[...] = 0
         notes["loaded"] = sorted(paths)
         for part, path in paths.items():
             put(module, path, matrix(names, part), names, part)
@@ -62,6 +65,10 @@ def put(module: Any, path: str, weight: np.ndarray, names: dict[str, Any], part:
 
     straight = path.endswith(".T")
     target = walk(module, path.removesuffix(".T"))
+    if isinstance(target, np.ndarray):
+        wanted = fit(weight if straight else weight.T, weight, target.shape, names, part)
+        replace_array(module, path.removesuffix(".T"), wanted)
+        return
     if not isinstance(target, torch.Tensor):
         if not hasattr(target, "weight"):
             raise ValueError(f"load: {path} has no weight")
@@ -71,10 +78,43 @@ def put(module: Any, path: str, weight: np.ndarray, names: dict[str, Any], part:
         target.copy_(torch.from_numpy(np.ascontiguousarray(wanted)))
 
 
+def replace_array(module: Any, path: str, value: np.ndarray) -> None:
+    """A float64 array in place of a plain object's, whatever type that had."""
+    *before, last = path.split(".")
+    owner = walk(module, ".".join(before)) if before else module
+    if isinstance(owner, dict):
+        owner[last] = value.copy()
+    elif isinstance(owner, list):
+        owner[int(last)] = value.copy()
+    else:
+        setattr(owner, last, value.copy())
+
+
 def walk(module: Any, path: str) -> Any:
     for step in path.split("."):
-        module = module[int(step)] if step.isdigit() and not hasattr(module, step) else getattr(module, step)
+        if isinstance(module, dict):
+            module = module[step]
+        elif step.isdigit() and not hasattr(module, step):
+            module = module[int(step)]
+        else:
+            module = getattr(module, step)
     return module
+
+
+def parameters(module: Any) -> list[tuple[str, Any]]:
+    """(path, tensor or array) of everything that a module, or a plain object, may have learned."""
+    if hasattr(module, "named_parameters"):
+        return [(name, parameter.data) for name, parameter in module.named_parameters()]
+    found: list[tuple[str, Any]] = []
+    for name, value in vars(module).items() if hasattr(module, "__dict__") else ():
+        if hasattr(value, "ndim") and getattr(value, "ndim", 0) and hasattr(value, "shape"):
+            found.append((name, value))
+        elif isinstance(value, dict | list):
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            found += [(f"{name}.{key}", item) for key, item in items if getattr(item, "ndim", 0)]
+        elif hasattr(value, "named_parameters"):
+            found += [(f"{name}.{inner}", parameter) for inner, parameter in parameters(value)]
+    return found
 
 
 def fit(wanted: np.ndarray, weight: np.ndarray, shape: tuple[int, ...], names: dict[str, Any], part: str) -> np.ndarray:
@@ -116,6 +156,8 @@ def slots(module: Any) -> list[tuple[str, tuple[int, ...], bool]]:
     import torch
 
     found: list[tuple[str, tuple[int, ...], bool]] = []
+    if not hasattr(module, "named_modules"):
+        return [plain(name, tuple(value.shape)) for name, value in parameters(module) if value.ndim >= 2]
     layers = [(n, m) for n, m in module.named_modules() if isinstance(getattr(m, "weight", None), torch.Tensor)]
     inside = {f"{n}.weight" for n, _ in layers} | {f"{n}.bias" for n, _ in layers}
     for name, layer in layers:
@@ -125,6 +167,11 @@ def slots(module: Any) -> list[tuple[str, tuple[int, ...], bool]]:
         if name not in inside and parameter.ndim >= 2:
             found.append((name, tuple(parameter.shape), False))
     return found
+
+
+def plain(name: str, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...], bool]:
+    """A slot of an object that is no module: its layers' weights, else arrays."""
+    return name.removesuffix(".weight"), shape, name.endswith(".weight")
 
 
 def role(path: str) -> str | None:
@@ -180,22 +227,42 @@ def sizes(module: Any, paths: dict[str, str]) -> dict[str, int]:
 
     first = next(iter(paths.values()))
     target = walk(module, first.removesuffix(".T"))
-    shape = tuple((target if isinstance(target, torch.Tensor) else target.weight).shape)
+    shape = tuple((target if isinstance(target, torch.Tensor | np.ndarray) else target.weight).shape)
     known = {"D": int(shape[0] if first.endswith(".T") and len(shape) == 2 else shape[1])}
-    for name, value in vars(module).items():
-        if (
-            isinstance(value, int)
-            and not isinstance(value, bool)
-            and re.fullmatch(r"_?(n_?|num_?)?(heads?|h)(_num|_count)?", name.lower())
-        ):
-            known["H"] = value
-        if (
-            isinstance(value, int)
-            and re.search(r"(kv|group)", name.lower())
-            and re.search(r"head|kv$|group|n_", name.lower())
-            and "rep" not in name
-        ):
-            known["Hkv"] = value
+    for name, value in numbers(module):
+        found = named_size(name.strip("_"), frozenset(("H", "Hkv")))
+        if found:
+            known[found] = value
     if "q0" in paths:
         known["H"] = sum(1 for p in paths if re.fullmatch(r"q\d+", p))
+    share = key_share(module, paths)
+    if "H" in known and share is not None and share < 1:
+        known["Hkv"] = max(1, round(known["H"] * share))
     return known
+
+
+def key_share(module: Any, paths: dict[str, str]) -> float | None:
+    """How wide the keys are as a share of the queries, where both have a projection: less than 1 for groups."""
+    wide = {part: width(module, path) for part, path in paths.items() if part in ("q", "k", "kv")}
+    if "q" not in wide or len(wide) < 2 or not wide["q"]:
+        return None
+    return (wide["k"] if "k" in wide else wide["kv"] / 2) / wide["q"]
+
+
+def width(module: Any, path: str) -> int:
+    """The number of features that a projection makes."""
+    target = walk(module, path.removesuffix(".T"))
+    weight = getattr(target, "weight", target)
+    return int(weight.shape[-1] if path.endswith(".T") else weight.shape[0])
+
+
+def numbers(module: Any, depth: int = 2) -> list[tuple[str, int]]:
+    """(name, whole number) of the attributes of a module, of its configuration and of its parts."""
+    found: list[tuple[str, int]] = []
+    inner = vars(module) if hasattr(module, "__dict__") else module if isinstance(module, dict) else {}
+    for name, value in {**inner.get("_modules", {}), **inner}.items():
+        if isinstance(value, int) and not isinstance(value, bool):
+            found.append((str(name), value))
+        elif depth and not name.startswith("_") and (hasattr(value, "__dict__") or isinstance(value, dict)):
+            found = numbers(value, depth - 1) + found
+    return found

@@ -19,11 +19,12 @@ from clearhead.checker.bank import (
     shift,
     softmax,
 )
-from clearhead.checker.bank.conventions import CONVENTIONS, allowed
+from clearhead.checker.bank.conventions import ATTENTION_CONVENTIONS, CONVENTIONS, allowed
 from clearhead.checker.mistake import Mistake
 
-__all__ = ["CONVENTIONS", "Mistake", "allowed", "every", "for_task", "known"]
+__all__ = ["CONVENTIONS", "TOP_LEFT", "Mistake", "allowed", "every", "for_task", "known"]
 
+TOP_LEFT = list(ATTENTION_CONVENTIONS[:1])
 MODULES = (cached, causal, masks, projections, heads, cross, scale, softmax, mask, padding, product, position, shift)
 
 

@@ -31,6 +31,11 @@ def slots(c: Any) -> Any:
     )
 
 
+def one_more(c: Any) -> Any:
+    """What is written, and one empty slot."""
+    return tuple(np.concatenate([x, np.zeros((*x.shape[:-2], 1, x.shape[-1]))], -2) for x in c.stored)
+
+
 def late(c: Any) -> Any:
     """What was stored before this step; the first step has only itself."""
     return c.stored if c.old[0] is None else c.old
@@ -53,6 +58,7 @@ MISTAKES = (
         "Append.",
         {"stored": lambda c: c.new},
         {"read": lambda c: c.new},
+        {"stored": lambda c: c.new, "read": lambda c: tuple(map(joined, c.old, c.new))},
     ),
     entry(
         "cache-order",
@@ -94,6 +100,7 @@ MISTAKES = (
         "Empty slots of the cache are attended too: their zero scores take weight and shrink the output.",
         "Cut the cache to what is written: k_cache[:, :, :length].",
         {"read": slots, "keep": lambda c: None},
+        {"read": one_more, "keep": lambda c: None},
         {
             "read": slots,
             "keep": lambda c: np.tri(
@@ -128,6 +135,8 @@ MISTAKES = (
         "Positions go on by one: arange(past, past + new).",
         started(lambda c: 2.0 * c.past),
         started(lambda c: c.past + c.index),
+        started(lambda c: float(sum(c.totals))),
+        started(lambda c: 2.0 * c.past - (c.totals[0] if c.totals else 0)),
         started(lambda c: c.past + 1.0 * (c.index > 0)),
         started(lambda c: 2.0 * c.past + c.q_new.shape[-2]),
     ),

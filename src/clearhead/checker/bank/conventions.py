@@ -53,8 +53,7 @@ def _plain(c: Any) -> Any:
 
 def halves(c: Any) -> Any:
     """All sines, then all cosines."""
-    rate = 10000.0 ** -(2 * np.arange(c.dim // 2) / c.dim)
-    angle = c.position[:, None] * (rate if c.base == 10000.0 else c.base ** -(2 * np.arange(c.dim // 2) / c.dim))
+    angle = c.angle[:, 0::2]
     return np.concatenate([np.sin(angle), np.cos(angle)], -1)
 
 
@@ -90,8 +89,20 @@ def last_first(c: Any) -> Any:
     return np.concatenate([c.clean[np.arange(len(last)), last][:, None], c.clean[:, :-1]], 1)
 
 
+def blank(c: Any) -> Any:
+    """The ids to the right of a start token, padding where the label is padding."""
+    return np.where(c.clean == 1, 1, np.concatenate([c.start, c.clean[:, :-1]], 1))
+
+
+TARGET_CONVENTIONS: tuple[tuple[str, Change], ...] = (
+    (
+        "padding among the targets is ignored (-100)",
+        {"targets": lambda c: np.where(c.ids[:, 1:] == 1, -100, c.ids[:, 1:])},
+    ),
+)
 SHIFT_CONVENTIONS: tuple[tuple[str, Change], ...] = (
     ("the end of sentence starts the decoder's input", {"result": last_first}),
+    ("where the label is padding, the decoder's input is too", {"result": lambda c: blank(c)}),
 )
 
 
@@ -107,15 +118,24 @@ def rotated(pairs: bool) -> Any:
         return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
 
     return {
-        "q": lambda c: turn(c.q_new, c.positions),
-        "new": lambda c: (turn(c.k_new, c.positions), c.v_new),
+        "q": lambda c: turn(c.made[0], c.positions),
+        "new": lambda c: (turn(c.made[1], c.positions), c.made[2]),
     }
+
+
+def sinusoids(c: Any) -> Any:
+    """The positions' rows of the usual table, [n D]."""
+    wide = c.x_new.shape[-1]
+    column = np.arange(wide)
+    angle = c.positions[:, None] * 10000.0 ** -(2 * (column // 2) / wide)
+    return np.where(column % 2 == 0, np.sin(angle), np.cos(angle))
 
 
 CACHE_CONVENTIONS: tuple[tuple[str, Change], ...] = (
     ("rotary positions, halves", rotated(False)),
     ("rotary positions, pairs", rotated(True)),
 )
+STEP_CONVENTIONS = (("sinusoidal positions are added to the input", {"moved": lambda c: c.x_new + sinusoids(c)}),)
 CONVENTIONS = (*ATTENTION_CONVENTIONS, *HEAD_CONVENTIONS, *POSITION_CONVENTIONS, *SHIFT_CONVENTIONS, *CACHE_CONVENTIONS)
 
 
@@ -126,9 +146,12 @@ def allowed(setup: Setup) -> list[tuple[str, Change]]:
     if setup.task == "causal_mask":
         return [] if setup.uses & {"k_len", "past"} else list(ATTENTION_CONVENTIONS[:1])
     if setup.task == "decoder_shift":
-        return list(SHIFT_CONVENTIONS) if setup.variant == "right" and "bos" not in setup.uses else []
+        if setup.variant in ("pairs", "targets"):
+            return list(TARGET_CONVENTIONS)
+        own = SHIFT_CONVENTIONS[1:] if "bos" in setup.uses else SHIFT_CONVENTIONS
+        return list(own) if setup.variant == "right" else []
     if setup.task == "kv_cache":
-        return list(CACHE_CONVENTIONS)
+        return [*CACHE_CONVENTIONS, *(STEP_CONVENTIONS if "x" in setup.uses else ())]
     return (
         list(POSITION_CONVENTIONS)
         if setup.task == "positional_encoding"

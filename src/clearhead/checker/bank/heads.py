@@ -54,6 +54,12 @@ def unfold_merge(z: Any) -> Any:
     return z.reshape(heads, batch, count, size).transpose(1, 2, 0, 3).reshape(batch, count, -1)
 
 
+def opened(z: Any) -> Any:
+    """Folded as (H B), as a concatenation along the batch does, and opened as (B H)."""
+    batch, heads, count, size = z.shape
+    return merge(z.swapaxes(0, 1).reshape(batch, heads, count, size))
+
+
 def strided_merge(z: Any) -> Any:
     """[B H T E] -> [B T E*H]: features first, heads last."""
     return z.transpose(0, 2, 3, 1).reshape(z.shape[0], z.shape[2], -1)
@@ -156,7 +162,7 @@ MISTAKES = (
         "heads-unmerge-order",
         "Batch and heads were folded in one order and opened in the other, so samples are mixed.",
         "Open them as they were folded: (B * H) -> (B, H).",
-        (merges(unfold), merges(unfold_merge)),
+        (merges(unfold), merges(unfold_merge), merges(opened)),
         tasks=TASKS,
     ),
     Mistake(

@@ -171,4 +171,11 @@ MISTAKES = (
         "Join them: keep = mask & triangle.",
         ({"keep": lambda c: c.ahead if c.ahead is not None else c.padding},),
     ),
+    Mistake(
+        "mask-dropped",
+        "The causal mask replaces the given one: padding leaks whenever both are asked for.",
+        "Join them: keep = mask & triangle.",
+        ({"keep": lambda c: c.ahead if c.ahead is not None else c.padding},),
+        hint=r"if \w*causal\w*:\n\s*(\w*(?:mask|keep)\w*) = (?![^\n]*\b\1\b)",
+    ),
 )

@@ -85,6 +85,15 @@ MISTAKES = (
         "Both columns of a pair share the exponent 2 floor(column / 2) / d.",
         power(lambda i, d: 2 * i / d),
     ),
+    Mistake(
+        "pe-exponent-per-column",
+        "The exponent uses every column's own number, so sine and cosine of a pair turn at different speeds.",
+        "Both columns of a pair share the exponent 2 floor(column / 2) / d.",
+        (power(lambda i, d: i / d),),
+        ("positional_encoding",),
+        hint=r"sin\((\w+)\[[^\]]*::2\]\)(?s:.*)cos\(\1\[|(\w+)\[[^\]]*::2\]\.sin\(\)(?s:.*)\2\[[^\]]*::2\]\.cos\(\)|"
+        r"sin\((\w+)\), ?\w+\.cos\(\3\)",
+    ),
     entry(
         "pe-cos-exponent",
         "The cosine uses the next exponent, so it does not belong to its sine: sin^2 + cos^2 is not 1.",

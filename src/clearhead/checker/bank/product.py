@@ -149,6 +149,7 @@ MISTAKES = (
             {"scores": diagonal},
             {"out": lambda c: elementwise(c)},
             {"out": lambda c: elementwise(c, 1.0)},
+            {"out": lambda c: gated(c)},
         ),
     ),
     Mistake(
@@ -260,6 +261,12 @@ def elementwise(c: Any, root: Any = None) -> Any:
     """Feature-wise gates: softmax over the features of q * k, times v."""
     q, k, v = c.roles
     return np_softmax(q * k / (root or np.sqrt(q.shape[-1]))) * v
+
+
+def gated(c: Any) -> Any:
+    """Each token's own score, softmax over the tokens, times its own value."""
+    q, k, v = c.roles
+    return np_softmax((q * k).sum(-1) / np.sqrt(q.shape[-1]))[..., None] * v
 
 
 def summed_values(c: Any) -> Any:

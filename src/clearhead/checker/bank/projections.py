@@ -9,6 +9,7 @@ import numpy as np
 
 from clearhead.checker.bank.heads import TASKS
 from clearhead.checker.mistake import Mistake
+from clearhead.checker.tasks.attend import soft
 from clearhead.checker.tasks.heads import out_of
 
 
@@ -54,6 +55,34 @@ def chained(which: Any) -> Any:
         return tuple(made)
 
     return {"projected": stage}
+
+
+def powers(c: Any, which: Any) -> Any:
+    """query = query @ Wq in the loop: head i projects i + 1 times."""
+    made = []
+    for i, (z, w) in enumerate(zip(c.sources, (c.wq, c.wk, c.wv), strict=True)):
+        parts = []
+        for part in range(c.heads if i in which else 1):
+            z = z @ w
+            parts.append(np.split(z, c.heads, axis=-1)[part] if i in which else z)
+        made.append(np.concatenate(parts, -1))
+    return tuple(made)
+
+
+def carried(c: Any, out: bool) -> Any:
+    """x = head(x) in the loop: each head reads what the one before it made (through W_o or not)."""
+    if c.wo is None or c.groups != c.heads:
+        raise ValueError("no output projection, or groups")
+    x, total = c.x, 0.0
+    for wq, wk, wv, wo in zip(
+        *(np.split(w, c.heads, 1) for w in (c.wq, c.wk, c.wv)), np.split(c.wo, c.heads, 0), strict=True
+    ):
+        scores = (x @ wq) @ (x @ wk).swapaxes(-1, -2) / np.sqrt(wq.shape[1])
+        keep = None if c.keep is None else np.broadcast_to(c.keep, c.scaled.shape)[:, 0]
+        head = soft(c, scores if keep is None else np.where(keep, scores, -np.inf)) @ (x @ wv)
+        total = total + head @ wo
+        x = head @ wo if out else head
+    return total
 
 
 def first_head_only(c: Any) -> Any:
@@ -165,6 +194,11 @@ MISTAKES = (
         (
             *(chained(which) for which in ((0, 1, 2), (0,), (1,), (2,), (1, 2), (0, 1), (0, 2))),
             {"scores": first_head_only},
+            *(
+                {"projected": lambda c, which=which: powers(c, which)}
+                for which in ((0, 1, 2), (0,), (1, 2), (1,), (2,))
+            ),
+            *({"answer": lambda c, out=out: carried(c, out)} for out in (True, False)),
         ),
         tasks=TASKS,
     ),

@@ -22,7 +22,25 @@ def pair(inputs: Any, targets: Any) -> Any:
 
 
 def right(make: Any) -> Any:
-    return {"result": lambda c: make(c.clean)}
+    """The change of the decoder's input, where that is what is made."""
+
+    def stage(c: Any) -> Any:
+        if c.variant != "right":
+            raise ValueError("no decoder input")
+        return make(c.clean)
+
+    return {"result": stage}
+
+
+def aligned(make: Any) -> Any:
+    """The change of the targets, where they alone are made, as long as the ids."""
+
+    def stage(c: Any) -> Any:
+        if c.variant != "targets":
+            raise ValueError("not targets alone")
+        return make(c.ids)
+
+    return {"result": stage}
 
 
 def used(logits: Any, ids: Any) -> Any:
@@ -83,6 +101,7 @@ MISTAKES = (
         pair(same, lambda x: np.concatenate([np.full((len(x), 1), PAD), x[:, :-1]], 1)),
         pair(same, lambda x: np.concatenate([np.full((len(x), 1), -100), x[:, :-1]], 1)),
         {"targets": lambda c: c.ids[:, :-1]},
+        *(aligned(lambda x, f=f: np.concatenate([np.full((len(x), 1), f), x[:, :-1]], 1)) for f in (PAD, -100, 0)),
     ),
     entry(
         "shift-double",

@@ -76,7 +76,7 @@ MISTAKES = (
         f"Say dim=-1. {RULE}",
         (along(implicit),),
         hint=r"(?<!self\.)(?<!\w)softmax\((?!(?:dim|axis) *=|-?\d)"
-        r"[^,()]*(\([^()]*(\([^()]*\))*[^()]*\))*[^,()]*\)|Softmax\(\)",
+        r"(?:[^,()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\)|Softmax\(\)",
     ),
     Mistake(
         "softmax-dim-batch",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from clearhead.checker.engine import Case, Failed
+from clearhead.checker.layout import give, take
 from clearhead.checker.pipeline import Change, Context, rework, work
 from clearhead.checker.setup import Setup
 from clearhead.checker.subject import to_numpy
@@ -18,6 +19,9 @@ __all__ = ["defined_rows", "predict", "probes", "read_answer", "reference", "sta
 
 
 def stages(setup: Setup) -> tuple[Change, str]:
+    """The stages of a task, and which of them is the answer."""
+    if setup.variant == "weights":
+        return CORE, "shown"
     return (CORE, "result") if setup.task == "sdpa" else (HEADS, "answer")
 
 
@@ -69,7 +73,7 @@ def read_answer(setup: Setup, case: Case, value: Any, notes: dict[str, Any]) -> 
     """(output, weights or None) from what the learner returned, or Failed when no output is among it."""
     try:
         made = reference(setup, case, {})
-        want = (getattr(made, stages(setup)[1]), made.shown)
+        want = (give(getattr(made, stages(setup)[1]), setup.layout), made.shown)
     except ValueError as error:
         want = Failed(str(error))
     parts = list(value) if isinstance(value, tuple | list) and not _numbers(value) else [value]
@@ -80,6 +84,8 @@ def read_answer(setup: Setup, case: Case, value: Any, notes: dict[str, Any]) -> 
     if not arrays:
         return Failed("it returned no numbers", "TypeError")
     out, weights = pick(setup, arrays, want, notes)
+    out = take(out, setup.layout)
+    out = out[None] if setup.task != "sdpa" and len(setup.layout) == 2 else out
     return (clear(out, defined_rows(setup, case)), weights) if not isinstance(want, Failed) else want
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from clearhead.checker.candidates import Candidate, main_method
+from clearhead.checker.binding import bindings
+from clearhead.checker.candidates import Candidate, called_directly, constructor, main_method
 from clearhead.checker.engine import Case, Failed
-from clearhead.checker.names import filler, keyword_only, parameters
+from clearhead.checker.names import parameters
 from clearhead.checker.pipeline import Change, Context, work
 from clearhead.checker.setup import Flags, Setup
 from clearhead.checker.source import Source
@@ -51,10 +53,11 @@ def probes(setup: Setup) -> list[Case]:
     cases = []
     for seed, (name, batch, queries, keys, needed) in enumerate(LONGER if two else PROBES):
         rng = np.random.default_rng(70 + seed)
+        pad = dict(setup.sizes).get("pad", PAD)
         if two and not uses & {"k_len", "past"}:
             keys = queries
         lengths = np.resize([max(1, keys // 2), keys, max(1, keys - 2), max(1, keys - 1)], batch).astype(np.int64)
-        ids = np.where(np.arange(keys) < lengths[:, None], rng.integers(3, 11, (batch, keys)), PAD)
+        ids = np.where(np.arange(keys) < lengths[:, None], rng.integers(3, 11, (batch, keys)), pad)
         names: dict[str, Any] = {
             "T": keys if not two else queries,
             "n": keys,
@@ -62,7 +65,7 @@ def probes(setup: Setup) -> list[Case]:
             "k_len": keys,
             "S": keys,
         }
-        names |= {"past": keys - queries, "B": batch, "ids": ids, "pad": PAD, "lengths": lengths, "window": 3, "H": 2}
+        names |= {"past": keys - queries, "B": batch, "ids": ids, "pad": pad, "lengths": lengths, "window": 3, "H": 2}
         names |= {"scores": rng.standard_normal((batch, 2, queries, keys)), "causal": True, "bos": 2}
         names["logits"], names["x"] = names["scores"], rng.standard_normal((batch, keys, 6))
         padded = bool(uses & {"ids", "lengths"}) and setup.variant != "triangle"
@@ -122,7 +125,7 @@ ROLES = (
     ("q_len", r"(q|query|queries|tgt|target|num_queries|n_q|t_q|tq)(_?(len|length|size|seq_len))?|n_queries|t_q"),
     ("k_len", r"(k|kv|key|keys|src|source|t_k|tk|n_k)(_?(len|length|size|seq_len))?|n_keys|num_keys|t_k|total(_len)?"),
     ("lengths", r"lengths|lens|valid_len(s|gths)?|seq_(lens|lengths)|n_valid"),
-    ("pad", r"pad(ding)?(_?(id|idx|token|token_id|index))?"),
+    ("pad", r"(\w+_)?pad(ding)?(_?(id|idx|token|token_id|index))?"),
     ("ids", r".*ids|tokens|seqs?|sequences|batch|src|tgt|trg|inputs?|x|target|idx"),
     ("scores", r"scores|att|attn|energy|logits|scaled"),
     ("T", r"n|t|l|s|sz|size|(seq|max|sequence|max_seq|context|block|num|target|n)_?(len|length|"
@@ -133,32 +136,68 @@ ROLES = (
 )  # fmt: skip
 
 
+SPARE = ("T", "ids", "q_len", "k_len", "lengths", "window", "scores", "x", "past", "B")
+OPTIONAL = frozenset(("past", "window", "pad", "lengths", "k_len", "q_len"))
+
+
 def role_of(name: str) -> str | None:
     return next((r for r, pattern in ROLES if re.fullmatch(pattern, name.lower().strip("_"))), None)
 
 
+def reader(method: ast.FunctionDef) -> Callable[[str], str | None]:
+    """What a name says, in view of the others: the length of keys alone is the length."""
+    roles = [role_of(name) for name, _ in parameters(method)]
+
+    def known(name: str) -> str | None:
+        found = role_of(name)
+        if found in ("q_len", "k_len") and not {"q_len", "k_len"} <= set(roles) and "past" not in roles:
+            other = "k_len" if found == "q_len" else "q_len"
+            alone = "T" not in roles and other not in roles and roles.count(found) == 1
+            return "T" if alone and not re.search("past", name) else found
+        return "q_len" if found == "T" and "past" in roles else found
+
+    return known
+
+
 def calls(subject: Subject, source: Source, candidate: Candidate, base: Setup) -> list[Setup]:
-    node = candidate.node if isinstance(candidate.node, ast.FunctionDef) else main_method(candidate.node)
-    assert node is not None
-    texts = []
-    found_roles = [role_of(name) for name, _ in parameters(node)]
-    for (name, default), found in zip(parameters(node), found_roles, strict=True):
-        if found == "k_len" and "q_len" not in found_roles and "T" not in found_roles:
-            found = "T" if "ids" not in found_roles and name in ("k", "key_len") else found
-        if found in ("q_len", "k_len") and found_roles.count(found) > 1:
-            found = "q_len" if not any("q_len" in t for t in texts) else "k_len"
-        if default and found not in ("past", "window", "pad", "lengths", "k_len", "q_len"):
-            continue
-        if found == "T" and "T" in texts:
-            found = "T"
-        text = found or filler(name)
-        if text is None:
-            raise ValueError(f"the parameter {name!r} says nothing")
-        texts.append(f"{name}={text}" if default or name in keyword_only(node) else text)
-    if "T" in texts and any(t.endswith("past") for t in texts):
-        texts = [t.replace("T", "q_len") if t == "T" else t for t in texts]
-    made = "()" if isinstance(candidate.node, ast.ClassDef) else ""
-    return [replace(base, call=f"{candidate.name}{made}({', '.join(texts)})")]
+    """The calls of a function or of a class's forward; one that takes two indices is asked for every pair."""
+    method = candidate.node if isinstance(candidate.node, ast.FunctionDef) else main_method(candidate.node)
+    assert method is not None
+    made = [""] if method is candidate.node else [f"({text})" for text in made_with(candidate.node)]
+    found = bindings(method, reader(method), SPARE, OPTIONAL, source.docs)
+    base = replace(base, sizes=tuple((role_of(n) or n, v) for n, v in subject.defined.items() if is_pad(n, v)))
+    node = candidate.node
+    direct = isinstance(node, ast.FunctionDef) or called_directly(node, method.name)
+    name = "" if direct else f".{method.name}"
+    texts = [f"{candidate.name}{m}{name}({b.call()})" for m in made for b in found if fitting(set(b.roles.values()))]
+    if len(parameters(method)) == 2 and made == [""]:
+        each = f"[[{candidate.name}(i, j) for j in range(n)] for i in range(n)]"
+        texts.insert(0 if all(len(name) == 1 for name, _ in parameters(method)) else len(texts), each)
+    return [replace(base, call=text) for text in texts]
+
+
+def is_pad(name: str, value: Any) -> bool:
+    return type(value) is int and role_of(name) == "pad"
+
+
+def fitting(roles: set[str]) -> bool:
+    """Whether lengths are given in one way: T alone, or q_len and what lies before it."""
+    return not ("T" in roles and roles & {"q_len", "k_len"}) and not (
+        "past" in roles and not roles & {"q_len", "k_len"}
+    )
+
+
+def made_with(node: ast.AST) -> list[str]:
+    """The arguments of a class's constructor: lengths at most, no weights."""
+    init = constructor(node) if isinstance(node, ast.ClassDef) else None
+    if init is None:
+        return [""]
+    return [
+        b.call()
+        for b in bindings(
+            init, lambda name: {"T": "512", "k_len": "512"}.get(role_of(name) or "", role_of(name)), ("512",)
+        )
+    ]
 
 
 def variants(source: Source, setup: Setup, flags: Flags) -> list[Setup]:

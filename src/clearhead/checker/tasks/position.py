@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from clearhead.checker.candidates import Candidate
+from clearhead.checker.binding import Binding, bindings
+from clearhead.checker.candidates import Candidate, constructor, main_method
 from clearhead.checker.engine import UNKNOWN, Case, Failed
-from clearhead.checker.names import filler, parameters, role
+from clearhead.checker.names import parameters, role
 from clearhead.checker.pipeline import Change, Context, work
 from clearhead.checker.setup import Flags, Setup
 from clearhead.checker.source import Source, shape_words
@@ -103,41 +105,56 @@ COUNT = (
 )
 
 
-def texts(node: ast.FunctionDef, allow_x: bool) -> list[str]:
-    """The arguments for a table function or a constructor."""
-    found = []
-    for name, default in parameters(node):
+SPARE = ("n", "D", "x", "positions")
+
+
+def reader(allow_x: bool) -> Callable[[str], str | None]:
+    """What a name says: the length, the width, or (not in a constructor) the input."""
+
+    def known(name: str) -> str | None:
         low = name.lower()
-        if allow_x and role(name, frozenset(("x",))) and low not in ("t", "seq") and not re.fullmatch(COUNT, low):
-            text = "x"
-        elif re.fullmatch(COUNT, low):
-            text = "n"
-        elif role(name, frozenset(("D", "dk"))):
-            text = "D"
-        elif default:
-            continue
-        else:
-            text = filler(name) or ("x" if allow_x else "n")
-        if default and text == "n":
-            continue
-        found.append(f"{name}={text}" if default else text)
-    return found
+        if re.fullmatch(COUNT, low):
+            return "n"
+        if role(name, frozenset(("D", "dk"))):
+            return "D"
+        return "x" if allow_x and role(name, frozenset(("x",))) else None
+
+    return known
 
 
 def calls(subject: Subject, source: Source, candidate: Candidate, base: Setup) -> list[Setup]:
+    """The calls of a table function or of a module; one that makes a row or a number is asked for every one."""
     node = candidate.node
     if isinstance(node, ast.FunctionDef):
-        args = texts(node, True)
-        found = [f"{candidate.name}({', '.join(args)})"]
-        if "n" in args:
-            found.append(f"{candidate.name}({', '.join('positions' if a == 'n' else a for a in args)})")
-        return [replace(base, call=call) for call in found]
-    init, forward = source.method("__init__"), source.method("forward") or source.method("__call__")
-    if forward is None:
-        raise CannotRunError(f"{candidate.name} has no forward")
-    made = [t.replace("n", "512") if t == "n" else t for t in (texts(init, False) if init else [])]
-    args = texts(forward, True)
-    return [replace(base, call=f"{candidate.name}({', '.join(made)})({', '.join(args)})")]
+        method, made = node, [""]
+    else:
+        init, method = constructor(node), main_method(node)
+        if method is None:
+            raise CannotRunError(f"{candidate.name} has no forward")
+        found = bindings(init, reader(False), ("D", "n"), frozenset(("D",))) if init else []
+        made = [f"({', '.join(re.sub(r'n$', '512', t) for t in b.texts)})" for b in found] or ["()"]
+    args = bindings(method, reader(True), SPARE, frozenset(("D", "x")), source.docs)
+    starts = [candidate.name + m + ("" if node is method or method.name in DIRECT else f".{method.name}") for m in made]
+    found = [f"{start}({text})" for start in starts for b in args for text in dict.fromkeys((b.call(), listed(b)))]
+    if node is method:
+        found += one_by_one(candidate.name, parameters(method))
+    return [replace(base, call=call) for call in dict.fromkeys(found)]
+
+
+DIRECT = ("forward", "__call__")
+
+
+def listed(binding: Binding) -> str:
+    """The call with all positions in place of their number."""
+    return ", ".join("positions" if text == "n" else text for text in binding.texts)
+
+
+def one_by_one(name: str, given: list[tuple[str, bool]]) -> list[str]:
+    """The table from a function of one position (and one column)."""
+    count = sum(not default for _, default in given)
+    rows = {2: f"[{name}(p, D) for p in range(n)]"}
+    cells = {3: f"[[{name}(p, i, D) for i in range(D)] for p in range(n)]"}
+    return [text for text in ({**rows, **cells}.get(count),) if text]
 
 
 def variants(source: Source, setup: Setup, flags: Flags) -> list[Setup]:

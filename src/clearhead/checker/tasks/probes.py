@@ -71,7 +71,7 @@ def size_table(setup: Setup) -> list[tuple[str, dict[str, int], bool]]:
 
 def unequal_needed(setup: Setup) -> bool:
     """Whether different numbers of queries and keys are part of the task."""
-    return setup.task != "sdpa" and bool(setup.uses & {"mem", "K"}) and not setup.causal
+    return setup.unequal or (setup.task != "sdpa" and bool(setup.uses & {"mem", "K"}) and not setup.causal)
 
 
 def self_only(setup: Setup) -> bool:

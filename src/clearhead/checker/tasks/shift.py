@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from clearhead.checker.candidates import Candidate, main_method
+from clearhead.checker.bundle import Bundle
 from clearhead.checker.engine import Case, Failed
-from clearhead.checker.names import filler, keyword_only, parameters
 from clearhead.checker.pipeline import Change, Context, work
-from clearhead.checker.setup import Flags, Setup
-from clearhead.checker.source import Source
-from clearhead.checker.subject import Subject, to_numpy
+from clearhead.checker.setup import Setup
+from clearhead.checker.subject import to_lib, to_numpy
+from clearhead.checker.tasks.shifting import calls, fallback, variants
 
-PAD, BOS, VOCAB = 1, 2, 11
+__all__ = ["calls", "fallback", "predict", "probes", "read_answer", "variants"]
+
+PAD, BOS, EOS, VOCAB = 1, 2, 10, 11
 SIZES = (("plain", 3, 7, True), ("two samples", 2, 5, True), ("B = T", 4, 4, False), ("one sample", 1, 6, False))
 
 
@@ -31,7 +31,7 @@ def nll(logits: Any, targets: Any) -> Any:
 def kept(c: Any) -> Any:
     """Which targets count: not -100 and, where the call names the pad id, not padding."""
     keep = c.used[1] != -100
-    return keep & (c.used[1] != PAD) if c.padded else keep
+    return keep & (c.used[1] != c.pad) if c.padded else keep
 
 
 def clean(c: Any) -> Any:
@@ -57,42 +57,97 @@ LOSS: Change = {
     "each": lambda c: nll(*c.used),
     "result": lambda c: np.asarray((c.each * c.keep).sum() / c.keep.sum()),
 }
-STAGES = {"pairs": PAIRS, "right": RIGHT, "loss": LOSS, "loss unshifted": LOSS, "targets": PAIRS, "with start": PAIRS}
+STAGES = {
+    "pairs": PAIRS,
+    "right": RIGHT,
+    "loss": LOSS,
+    "loss unshifted": LOSS,
+    "targets": PAIRS,
+    "with start": PAIRS,
+    "with end": PAIRS,
+    "windows": PAIRS,
+}
+
+
+class Model:
+    """A stand-in for a language model: the logits of a position depend on its token only."""
+
+    def __init__(self, table: Any, wrapped: bool) -> None:
+        self.table, self.wrapped = table, wrapped
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        ids = next(iter(given), None)
+        ids = next(iter(named.values())) if ids is None else ids
+        logits = self.table[np.maximum(np.asarray(to_numpy(ids)), 0)]
+        made = to_lib(logits, "torch" if hasattr(ids, "detach") else "numpy", False)
+        return Bundle(logits=made) if self.wrapped else made
 
 
 def probes(setup: Setup) -> list[Case]:
-    cases = []
-    for seed, (name, batch, count, needed) in enumerate(SIZES):
-        rng = np.random.default_rng(50 + seed)
-        ids = np.stack([rng.permutation(np.arange(3, VOCAB))[:count] for _ in range(batch)])
-        lengths = np.resize([count, max(2, count - 2), max(2, count - 1)], batch)
-        hidden = np.arange(count) >= lengths[:, None]
-        padded = "pad" in setup.uses
-        ids = np.where(hidden, PAD, ids) if padded or "lengths" in setup.uses else ids
-        labels = (
-            np.where(hidden, -100, ids) if padded or setup.variant.startswith("loss") or "labels" in setup.uses else ids
-        )
-        logits = rng.standard_normal((batch, count, VOCAB)) * 3
-        names = {
-            "ids": ids,
-            "labels": labels,
-            "logits": logits,
-            "pad": PAD,
-            "bos": BOS,
-            "B": batch,
-            "T": count,
-            "n": count,
-        }
-        names |= {"lengths": lengths, "V": VOCAB, "x": ids, "eos": VOCAB - 1}
-        source = labels if "labels" in setup.uses else ids
-        plain_pad = (
-            "labels" in setup.uses and setup.variant.startswith("loss") and padded and setup.form == "pad labels"
-        )
-        if plain_pad:
-            source = names["labels"] = np.where(hidden, PAD, ids)
-        context = {"ids": source, "logits": logits, "padded": padded, "style": "nan"}
-        cases.append(Case(name, names, context, needed))
-    return cases
+    if setup.variant == "windows":
+        return [windows(0), windows(1)]
+    rows = [(f"{name}, one text", 1, count, needed) for name, _, count, needed in SIZES]
+    return [probe(setup, seed, row) for seed, row in enumerate(rows if setup.rank == 1 else SIZES)]
+
+
+def probe(setup: Setup, seed: int, row: tuple[str, int, int, bool]) -> Case:
+    """One batch of ids (one text at rank 1), with all that a call may name."""
+    name, batch, count, needed = row
+    rng, uses = np.random.default_rng(50 + seed), setup.uses
+    ids = np.stack([rng.permutation(np.arange(3, EOS))[:count] for _ in range(batch)])
+    lengths = np.resize([count, max(2, count - 2), max(2, count - 1)], batch)
+    hidden = np.arange(count) >= lengths[:, None]
+    fixed = dict(setup.sizes)
+    pad, bos = fixed.get("pad", PAD), fixed.get("bos", BOS)
+    padded, loss = bool(uses & {"pad", "mask"}) or "pad" in fixed, setup.variant.startswith("loss")
+    ids = np.where(hidden, PAD, ids) if padded or "lengths" in uses else ids
+    labels = np.where(hidden, -100, ids) if padded or loss or "labels" in uses else ids
+    if "labels" in uses and loss and padded and setup.form == "pad labels":
+        labels = np.where(hidden, PAD, ids)
+    logits = rng.standard_normal((batch, count, VOCAB)) * 3
+    table = rng.standard_normal((VOCAB, VOCAB)) * 3
+    ours = {"ids": ids, "labels": labels}
+    theirs = {key: np.where(x == PAD, pad, x) for key, x in ours.items()}  # in the file's own ids
+    source = (theirs if loss else ours)["labels" if "labels" in uses else "ids"]
+    if "model" in uses:
+        logits = table[np.maximum(source, 0)]
+    names: dict[str, Any] = {**theirs, "logits": logits, "lengths": lengths, "x": theirs["ids"]}
+    names |= {"logp": logits - np.log(np.exp(logits).sum(-1, keepdims=True)), "mask": (~hidden).astype(np.int64)}
+    if setup.rank == 1:
+        names = {key: value[0] for key, value in names.items()}
+    names |= {"pad": pad, "bos": bos, "B": batch, "T": count, "n": count, "V": VOCAB, "eos": EOS}
+    names["model"] = Model(table, setup.form == "wrapped")
+    context = {"ids": source, "logits": logits, "padded": padded, "style": "nan", "pad": pad if loss else PAD}
+    return Case(name, names, {**context, "variant": setup.variant}, needed)
+
+
+BLOCK, LONG = 4, 41
+
+
+def windows(seed: int) -> Case:
+    """A long text of tokens that occur once, to be cut into windows."""
+    ids = np.random.default_rng(seed).permutation(np.arange(3, 3 + LONG))
+    names = {"ids": ids, "T": BLOCK, "B": 3, "n": BLOCK, "pad": PAD, "bos": BOS, "x": ids, "V": LONG + 3}
+    context = {"ids": ids[None], "logits": None, "padded": False, "style": "nan", "variant": "windows"}
+    return Case(f"a text of {LONG}", names, context)
+
+
+def targets_of(case: Case, inputs: Any, targets: Any) -> Any:
+    """Which token each token of the text predicts; 0 where it predicts none."""
+    found = dict(zip(np.ravel(inputs).tolist(), np.ravel(targets).tolist(), strict=False))
+    return np.array([found.get(token, 0) for token in case.context["ids"][0].tolist()])
+
+
+def read_windows(case: Case, value: Any) -> Any:
+    """The windows (x, y), as arrays or as a list of pairs, as what each token predicts."""
+    pairs = list(value) if not isinstance(value, tuple) else [value]
+    arrays = [[to_numpy(part) for part in pair] for pair in pairs if isinstance(pair, tuple | list)]
+    fine = [pair for pair in arrays if len(pair) == 2 and all(isinstance(part, np.ndarray) for part in pair)]
+    if not fine or any(x.shape != y.shape or not x.ndim for x, y in fine):
+        return Failed("it returned no windows", "TypeError")
+    inputs, targets = (np.concatenate([np.ravel(pair[i]) for pair in fine]) for i in (0, 1))
+    case.context["covered"] = np.isin(case.context["ids"][0], inputs)
+    return targets_of(case, inputs, targets), None
 
 
 def predict(setup: Setup, case: Case, change: Change, style: str = "nan") -> Any:
@@ -101,8 +156,13 @@ def predict(setup: Setup, case: Case, change: Change, style: str = "nan") -> Any
         stages["used"] = lambda c: (c.seen, c.ids)
     if setup.variant == "with start":
         stages |= {"inputs": lambda c: np.concatenate([c.start, c.clean[:, :-1]], 1), "targets": lambda c: c.ids}
+    if setup.variant == "with end":
+        stages["inputs"] = lambda c: np.concatenate([c.start, c.clean], 1)
+        stages["targets"] = lambda c: np.concatenate([c.ids, np.full((len(c.ids), 1), EOS)], 1)
     try:
         made = work(stages, Context(**case.context), change)
+        if setup.variant == "windows":
+            return targets_of(case, *made.result) * case.context.get("covered", 1)
     except Exception as error:
         return Failed(str(error))
     return np.asarray(made.targets) if setup.variant == "targets" and "result" not in change else made.result
@@ -110,7 +170,13 @@ def predict(setup: Setup, case: Case, change: Change, style: str = "nan") -> Any
 
 def read_answer(setup: Setup, case: Case, value: Any, notes: dict[str, Any]) -> Any:
     notes["single"] = setup.variant.startswith("loss")
-    if setup.variant in ("pairs", "with start"):
+    value = list(value) if isinstance(value, Iterator) else value
+    if setup.variant == "windows":
+        return read_windows(case, value)
+    value = in_ours(value, dict(setup.sizes)) if setup.sizes and not notes["single"] else value
+    if setup.rank == 1:
+        value = as_batch(value)
+    if setup.variant in ("pairs", "with start", "with end"):
         return read_pair(case, value)
     if isinstance(value, dict | tuple) or (isinstance(value, list) and len(value) and hasattr(value[0], "shape")):
         if setup.variant in ("right", "targets") or not isinstance(value, tuple):
@@ -122,6 +188,30 @@ def read_answer(setup: Setup, case: Case, value: Any, notes: dict[str, Any]) -> 
     if setup.variant == "targets":
         return trim(case, out, out)[1], None
     return out, None
+
+
+def in_ours(value: Any, fixed: dict[str, int]) -> Any:
+    """Ids as we write them: the file's own padding and start as PAD and BOS."""
+    if isinstance(value, dict):
+        return {key: in_ours(part, fixed) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return tuple(in_ours(part, fixed) for part in value)
+    ids = to_numpy(value)
+    if ids is None or ids.dtype.kind not in "iu":
+        return value
+    places = {name: ids == number for name, number in fixed.items()}
+    ids = np.where(places["pad"], PAD, ids) if "pad" in places else ids
+    return np.where(places["bos"], BOS, ids) if "bos" in places else ids
+
+
+def as_batch(value: Any) -> Any:
+    """What was made of one text, as of a batch of one."""
+    if isinstance(value, dict):
+        return {key: as_batch(part) for key, part in value.items()}
+    if isinstance(value, tuple) or (isinstance(value, list) and value and not isinstance(value[0], int)):
+        return tuple(as_batch(part) for part in value)
+    made = to_numpy(value)
+    return made if made is None or made.ndim == 0 else made[None]
 
 
 def read_pair(case: Case, value: Any) -> Any:
@@ -148,63 +238,3 @@ def trim(case: Case, inputs: Any, targets: Any) -> Any:
         same = inputs.shape == ids.shape
         return (inputs[:, :-1] if same else inputs), targets[:, :-1]
     return inputs, targets
-
-
-ROLES = (
-    ("logits", r"logits?|scores|outputs?|preds?|predictions?|y_?hat|lm_logits"),
-    ("pad", r"pad(ding)?(_?(id|idx|token|token_id|index|value))?"),
-    ("bos", r"(bos|sos|start|begin|decoder_start|go|cls)(_?(id|idx|token|token_id|symbol|index))?"),
-    ("labels", r"labels?|lm_labels|targets?|gold|y|tgt_out"),
-    ("lengths", r"lengths?|lens"),
-    ("ids", r".*ids?|tokens?|x|seqs?|sequences?|batch|tgt|trg|text|data|idx|inputs?|sentences?|target_tokens|t"),
-)  # fmt: skip
-
-
-def role_of(name: str) -> str | None:
-    return next((r for r, pattern in ROLES if re.fullmatch(pattern, name.lower().strip("_"))), None)
-
-
-def calls(subject: Subject, source: Source, candidate: Candidate, base: Setup) -> list[Setup]:
-    node = candidate.node if isinstance(candidate.node, ast.FunctionDef) else main_method(candidate.node)
-    assert node is not None
-    params, texts = parameters(node), []
-    roles = {role_of(name) for name, _ in params}
-    has_logits = "logits" in roles
-    ignored = {"pad", "bos"} <= roles and (source.says("-100") or source.tells("-100"))
-    for name, default in params:
-        found = role_of(name)
-        if found == "labels" and not has_logits and not re.search("label", name):
-            found = "ids"
-        found = "labels" if found == "ids" and ignored else found
-        if default and found not in ("pad", "bos"):
-            continue
-        if found is None:
-            found = {"block_size": "T - 1", "vocab_size": "V"}.get(name) or filler(name)
-        if found is None and not texts:
-            found = "ids"  # whatever it is called, a shift shifts what it is given first
-        if found is None:
-            raise ValueError(f"the parameter {name!r} says nothing")
-        texts.append(f"{name}={found}" if default or name in keyword_only(node) else found)
-    made = "()" if isinstance(candidate.node, ast.ClassDef) else ""
-    return [replace(base, call=f"{candidate.name}{made}({', '.join(texts)})")]
-
-
-def variants(source: Source, setup: Setup, flags: Flags) -> list[Setup]:
-    """What the call computes, by its names and the words of the source."""
-    uses = setup.uses
-    if "logits" in uses:
-        node = source.function()
-        names = " ".join(name for name, _ in parameters(node)) if node else ""
-        aligned = re.search(r"target|gold|\by\b", names) and not source.tells(
-            r"shift|next.token|input.?ids|causal|own ids"
-        )
-        open_ = "labels" in uses and not source.tells(r"next.token|causal|shift|language model|\blm\b")
-        kinds = ["loss unshifted"] if aligned else ["loss", "loss unshifted"] if open_ else ["loss"]
-        form = "pad labels" if "pad" in uses and "labels" in uses else ""
-        return [replace(setup, variant=kind, form=form) for kind in kinds]
-    if "bos" in uses:
-        return [replace(setup, variant=kind) for kind in ("right", "with start", "pairs")]
-    kinds = ["pairs", "right", "targets"]
-    if source.tells(r"shift_?(tokens_)?right|decoder_input"):
-        kinds = ["right", "pairs", "targets"]
-    return [replace(setup, variant=kind) for kind in kinds]
