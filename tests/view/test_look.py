@@ -99,3 +99,8 @@ def test_bad_questions_are_refused(name: str, translator: Transformer) -> None:
 def test_a_target_for_one_stack_is_refused(writer: Path) -> None:
     with pytest.raises(ValueError, match="to is given, but this model has one stack only"):
         look(clearhead.load(writer), TEXT, "drei")
+
+
+def test_an_empty_text_is_refused(translator: Transformer) -> None:
+    with pytest.raises(ValueError, match="the text is empty; give some words"):
+        look(translator, "  ")

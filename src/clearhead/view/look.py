@@ -106,8 +106,10 @@ def look(
     show one by one, as a map or, for long texts, as the `top` largest weights of each token; without any, a table of
     `stat` (entropy, effective_keys, max, distance, self, previous, first) for all heads.
 
-    Raises ValueError for a model without tokenizer, a head that no attention has, or an unknown statistic.
+    Raises ValueError for an empty text, a model without tokenizer, a head that is not there, or an unknown statistic.
     """
+    if not text.strip():
+        raise ValueError("the text is empty; give some words")
     if stat not in STATISTICS:
         raise ValueError(f"stat={stat!r}; there are {', '.join(STATISTICS)}")
     both = model.encoder is not None and model.decoder is not None
