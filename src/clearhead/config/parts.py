@@ -166,18 +166,6 @@ class Stack:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Head:
-    """From the last hidden state to one logit per token of the vocabulary."""
-
-    tied: bool = True  # the output matrix is the embedding of the stack below it
-    bias: bool = False
-    scale: float = 1.0
-    softcap: float | None = None
-    transform: Activation | None = None  # a dense layer, this activation and a norm come first
-    transform_bias: bool = True  # the dense layer carries a bias vector
-
-
-@dataclass(frozen=True, kw_only=True)
 class Dense:
     """norm(activation(x W)), in front of what a head gives."""
 
@@ -185,6 +173,17 @@ class Dense:
     activation: Activation | None = None
     bias: bool = True
     norm: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """From the last hidden state to one logit per token of the vocabulary."""
+
+    tied: bool = True  # the output matrix is the embedding of the stack below it
+    bias: bool = False
+    scale: float = 1.0
+    softcap: float | None = None
+    dense: Dense | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,13 +65,12 @@ def _head_problems(head: Head, config: TransformerConfig) -> Iterator[str]:
     last = config.decoder or config.encoder
     if last and last.audio:
         yield "head is set, but encoder.audio is set and there is no decoder: no token is written; set head to None"
-    if last and last.embedding_dim and head.tied and not head.transform:
+    table, width = last and last.embedding_dim or config.dim, head.dense and head.dense.width or config.dim
+    if head.tied and table != width:
         yield (
-            f"head.tied needs head.transform where embedding_dim is {last.embedding_dim} and dim {config.dim}: "
-            "its dense layer leads from one to the other; set it, or tied to False"
+            f"head.tied needs states as wide as the table, but they are {width} wide and its rows {table}; "
+            f"set head.dense.width to {table}, or head.tied to False"
         )
-    if not (head.transform or head.transform_bias):
-        yield "head.transform_bias is False, but head.transform is None: there is no dense layer; leave it at True"
 
 
 def _task_problems(head: AnyHead, config: TransformerConfig) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""From hidden states to one logit per token of the vocabulary."""
+"""From hidden states to one logit per token of the vocabulary, and the dense layer that a head may begin with."""
 
 import torch
 import torch.nn.functional as F
@@ -9,22 +9,35 @@ from clearhead.formulas.feed_forward import activate
 from clearhead.model.norm import Norm
 
 
+class Dense(nn.Module):
+    """x [..., D] -> norm(activation(x W)) [..., width]."""
+
+    def __init__(self, form: config.Dense, model: config.TransformerConfig):
+        super().__init__()
+        self.form = form
+        width = form.width or model.dim
+        self.linear = nn.Linear(model.dim, width, bias=form.bias)
+        self.norm = Norm(model.norm, width) if form.norm else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.linear(x)
+        return self.norm(x if self.form.activation is None else activate(x, self.form.activation))
+
+
 class Head(nn.Module):
     """hidden [B, T, D] -> logits [B, T, V]. A tied head owns no matrix: it is given the embedding's."""
 
-    def __init__(self, form: config.Head, model: config.TransformerConfig, stack: config.Stack):
+    def __init__(self, form: config.Head, model: config.TransformerConfig, vocab: int):
         super().__init__()
         self.form = form
-        width = (stack.embedding_dim or model.dim) if form.transform else model.dim
-        self.transform = nn.Linear(model.dim, width, bias=form.transform_bias) if form.transform else None
-        self.norm = Norm(model.norm, width) if form.transform else None
-        self.weight = None if form.tied else nn.Parameter(torch.empty(stack.vocab, width))
-        self.bias = nn.Parameter(torch.zeros(stack.vocab)) if form.bias else None
+        self.dense = nn.Identity() if form.dense is None else Dense(form.dense, model)
+        width = model.dim if form.dense is None else form.dense.width or model.dim
+        self.weight = None if form.tied else nn.Parameter(torch.empty(vocab, width))
+        self.bias = nn.Parameter(torch.zeros(vocab)) if form.bias else None
 
     def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
         """embedding [V, D]: the table of the stack below, used when the head is tied."""
-        if self.transform is not None and self.norm is not None and self.form.transform is not None:
-            hidden = self.norm(activate(self.transform(hidden), self.form.transform))
+        hidden = self.dense(hidden)
         if self.form.scale != 1.0:
             hidden = hidden * self.form.scale
         logits = F.linear(hidden, embedding if self.weight is None else self.weight, self.bias)

@@ -5,26 +5,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead import config
-from clearhead.formulas.feed_forward import activate
 from clearhead.formulas.pool import pool
+from clearhead.model.head import Dense
 from clearhead.model.inputs import Sound, Text
-from clearhead.model.norm import Norm
 from clearhead.tap import SILENT, Tap
-
-
-class Dense(nn.Module):
-    """x [..., D] -> norm(activation(x W)) [..., width]."""
-
-    def __init__(self, form: config.Dense, model: config.TransformerConfig):
-        super().__init__()
-        self.form = form
-        width = form.width or model.dim
-        self.linear = nn.Linear(model.dim, width, bias=form.bias)
-        self.norm = Norm(model.norm, width) if form.norm else nn.Identity()
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.linear(x)
-        return self.norm(x if self.form.activation is None else activate(x, self.form.activation))
 
 
 class TokenHead(nn.Module):
