@@ -9,6 +9,7 @@ import pytest
 from clearhead.config import (
     Attention,
     Bands,
+    Dense,
     FeedForward,
     Head,
     Layer,
@@ -47,7 +48,7 @@ WHOLE = TransformerConfig(
         relative_bias=RelativeBias(buckets=8),
     ),
     decoder=replace(BESIDE, layers=(BOTH,) * 6, positions=Positions(kind="halves"), embedding_scale=2.0),
-    head=Head(tied=False, bias=True, scale=0.5, softcap=30.0, transform="gelu"),
+    head=Head(tied=False, bias=True, scale=0.5, softcap=30.0, dense=Dense(activation="gelu", bias=False)),
     pad=0,
     bos=1,
     eos=(2, 3),
@@ -211,9 +212,9 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         turned(scaling=LongRope(short=(0.0,), long=(1.0,), length=9)),
         rf"{AT}\.rotary\.scaling\.short holds 0\.0; each must be above 0",
     ),
-    "no dense layer": (
-        {"head": Head(transform_bias=False)},
-        r"head\.transform_bias is False, but head\.transform is None",
+    "narrow states": (
+        {"head": Head(dense=Dense(width=3))},
+        r"head\.tied needs states as wide as the table, 4 \(embedding_dim\), but they are 3",
     ),
     "length": (turned(scaling=Yarn(factor=2.0, length=0)), rf"{AT}\.rotary\.scaling\.length is 0.* 1"),
 }

@@ -65,7 +65,8 @@ def _value(hint: Any, value: object, place: str) -> object:
         fitting = [c for c in classes if _needed(c) <= keys <= {f.name for f in dataclasses.fields(c)}]
         if classes:
             nearest = max(classes, key=lambda c: len(keys & {f.name for f in dataclasses.fields(c)}))
-            return build(cast(Any, fitting[0] if fitting else nearest), cast(object, value), place)
+            exact = [c for c in fitting if keys == {f.name for f in dataclasses.fields(c)}]
+            return build(cast(Any, next(iter(exact + fitting), nearest)), cast(object, value), place)
     for option in options:
         if get_origin(option) is tuple and isinstance(value, list):
             inner = get_args(option)[0]

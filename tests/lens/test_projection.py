@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from clearhead.config import Head, TextClassifier
+from clearhead.config import Dense, Head, TextClassifier
 from clearhead.lens import direct_logit_attribution, logit_lens
 from clearhead.lens.edit import edit
 from clearhead.lens.edits import ablate
@@ -29,7 +29,7 @@ def test_the_last_layer_of_the_logit_lens_is_what_the_model_says(name: str) -> N
 
 
 def test_the_logit_lens_reads_post_norm_stacks_and_heads_with_a_dense_layer_too() -> None:
-    model = made(both("post", head=Head(transform="gelu")))
+    model = made(both("post", head=Head(dense=Dense(activation="gelu"))))
     with torch.no_grad():
         logits = model(**inputs(model.config)).logits[0]
     assert torch.equal(logit_lens(model, inputs(model.config)).values[-1], logits.softmax(-1).topk(5).values)
@@ -100,8 +100,8 @@ def test_dropout_rests_and_the_mode_comes_back() -> None:
 def test_what_cannot_be_taken_apart_is_refused_with_the_reason() -> None:
     with pytest.raises(ValueError, match=r"norm_place is 'post'.*no part reaches the logit on its own"):
         direct_logit_attribution(made(both("post")), inputs(both()), 4)
-    dense = decoder(KINDS["gpt2"].decoder.layers[0], head=Head(transform="gelu"))
-    with pytest.raises(ValueError, match="a bend stands between the residual and the logit"):
+    dense = decoder(KINDS["gpt2"].decoder.layers[0], head=Head(dense=Dense(activation="gelu")))
+    with pytest.raises(ValueError, match="stands between the residual and the logit"):
         direct_logit_attribution(made(dense), IDS, 4)
     labels = made(replace(KINDS["gpt2"], head=TextClassifier(labels=("a", "b"), pool="last")))
     for ask in (lambda: direct_logit_attribution(labels, IDS, 1), lambda: logit_lens(labels, IDS)):

@@ -31,7 +31,7 @@ def test_projections(name: str) -> None:
         logits = model(**given).logits[0]
     assert torch.equal(logit_lens(model, given, top=1).values[-1, :, 0], logits.softmax(-1).amax(-1))
     layers = model.last.form.layers
-    if head.transform is not None or layers[0].norm_place == "post":
+    if head.dense is not None or layers[0].norm_place == "post":
         with pytest.raises(ValueError, match="no part reaches"):
             direct_logit_attribution(model, given, 5)
         return

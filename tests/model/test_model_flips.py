@@ -104,7 +104,7 @@ def base() -> TransformerConfig:
         norm_out=True,
         relative_bias=RelativeBias(buckets=12, max_distance=30, bidirectional=False),
     )
-    head = Head(tied=True, bias=True, scale=0.5, softcap=3.0, transform="gelu")
+    head = Head(tied=True, bias=True, scale=0.5, softcap=3.0, dense=Dense(width=6, activation="gelu", norm=True))
     return TransformerConfig(dim=8, norm=Norm(eps=1e-3), encoder=encoder, decoder=decoder, head=head, dropout=0.1)
 
 
@@ -115,7 +115,6 @@ FLIPS: dict[str, list[Any]] = {
     "pool": ["first", "last", "mean", "max", "eos", "not_pad"],
     "dense": [None],
     "width": [None, 4],
-    "transform": [None, "relu", "gelu_tanh", "silu"],
     "norm_place": ["pre", "post", "output", "sandwich"],
     "qk_norm": [None, "width"],
     "bias": ["", "qkvo", "v", True, False],

@@ -7,6 +7,7 @@ import torch
 
 from clearhead.config import (
     Attention,
+    Dense,
     FeedForward,
     Head,
     Layer,
@@ -88,7 +89,7 @@ def test_tables_beside_the_embedding_have_variance_1() -> None:
 
 
 def test_a_given_deviation_and_quieter_ends_of_branches() -> None:
-    found = spread(Transformer(wide(init_std=0.02, head=Head(tied=False, transform="relu"))))
+    found = spread(Transformer(wide(init_std=0.02, head=Head(tied=False, dense=Dense(activation="relu", norm=True)))))
     for name, std in found.items():
         if name.endswith("weight"):
             ends = name.endswith((".o.weight", ".down.weight"))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from clearhead.config import Attention, FeedForward, Head, Layer, Norm, Positions, Stack, TransformerConfig
+from clearhead.config import Attention, Dense, FeedForward, Head, Layer, Norm, Positions, Stack, TransformerConfig
 from clearhead.model.describe import describe
 from clearhead.model.layer import Residual
 from clearhead.model.norm import Norm as NormModule
@@ -53,7 +53,7 @@ def test_bad_shares_are_refused(shared: tuple[int, ...], problem: str) -> None:
 
 def test_narrow_tables_are_widened_and_the_head_narrows_again() -> None:
     config = TransformerConfig(
-        dim=6, encoder=replace(STACK, embedding_dim=3), head=Head(tied=True, bias=True, transform="gelu")
+        dim=6, encoder=replace(STACK, embedding_dim=3), head=Head(bias=True, dense=Dense(width=3, activation="gelu"))
     )
     model = Transformer(config)
     shapes = {name: list(p.shape) for name, p in model.named_parameters()}
@@ -61,12 +61,14 @@ def test_narrow_tables_are_widened_and_the_head_narrows_again() -> None:
     assert shapes["encoder.positions.table.weight"] == [20, 3]
     assert shapes["encoder.norm_in.gain"] == [3]
     assert shapes["encoder.widen.weight"] == [6, 3]
-    assert shapes["head.transform.weight"] == [3, 6]
+    assert shapes["head.dense.linear.weight"] == [3, 6]
     assert model(text(2, 9)).logits.shape == (2, 9, VOCAB)
 
 
 def test_a_tied_head_cannot_read_a_narrow_table_directly() -> None:
-    with pytest.raises(ValueError, match=r"head\.tied needs head\.transform where embedding_dim is 3 and dim 6"):
+    with pytest.raises(
+        ValueError, match=r"head\.tied needs .* 3 \(embedding_dim\), but they are 6; set head\.dense\.width to 3"
+    ):
         TransformerConfig(dim=6, encoder=replace(STACK, embedding_dim=3))
 
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from clearhead.config import (
     Attention,
+    Dense,
     FeedForward,
     Head,
     Layer,
@@ -105,7 +106,7 @@ def sinusoidal_decoder() -> TransformerConfig:
 
 
 def learned_encoder() -> TransformerConfig:
-    """Post-norm, learned positions, token types, a norm after the embedding, a head with a transform."""
+    """Post-norm, learned positions, token types, a norm after the embedding, a head with a dense layer."""
     layer = Layer(
         self_attention=Attention(heads=3, bias="qkvo"),
         feed_forward=FeedForward(dim=17, activation="gelu"),
@@ -114,7 +115,7 @@ def learned_encoder() -> TransformerConfig:
     stack = Stack(
         layers=(layer,) * 2, vocab=VOCAB, positions=Positions(kind="learned", count=48), token_types=2, norm_in=True
     )
-    return TransformerConfig(dim=12, encoder=stack, head=Head(transform="gelu", bias=True))
+    return TransformerConfig(dim=12, encoder=stack, head=Head(dense=Dense(activation="gelu", norm=True), bias=True))
 
 
 def rotary_encoder() -> TransformerConfig:

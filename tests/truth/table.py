@@ -89,7 +89,7 @@ def head(config: TransformerConfig) -> str:
     if form is None:
         return "none"
     parts = ["tied" if form.tied else "own matrix", "bias" * form.bias, "scaled" if form.scale != 1 else ""]
-    parts += ["soft cap" if form.softcap else "", "dense layer and norm first" if form.transform else ""]
+    parts += ["soft cap" if form.softcap else "", "dense layer and norm first" if form.dense else ""]
     return ", ".join(filter(None, parts))
 
 

@@ -65,10 +65,11 @@ def _head_problems(head: Head, config: TransformerConfig) -> Iterator[str]:
     last = config.decoder or config.encoder
     if last and last.audio:
         yield "head is set, but encoder.audio is set and there is no decoder: no token is written; set head to None"
-    table, width = last and last.embedding_dim or config.dim, head.dense and head.dense.width or config.dim
+    table = (last and last.embedding_dim) or config.dim
+    width = (head.dense and head.dense.width) or config.dim
     if head.tied and table != width:
         yield (
-            f"head.tied needs states as wide as the table, but they are {width} wide and its rows {table}; "
+            f"head.tied needs states as wide as the table, {table} (embedding_dim), but they are {width}; "
             f"set head.dense.width to {table}, or head.tied to False"
         )
 

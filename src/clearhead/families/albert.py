@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from clearhead.config import TransformerConfig
+from clearhead.config import Head, TransformerConfig
 from clearhead.families import bert
 from clearhead.families.family import LANGUAGE, Settings, words
 from clearhead.families.moves import Rename
@@ -16,8 +16,11 @@ def config_from(s: Settings) -> TransformerConfig:
     if groups > count:
         raise ValueError(f"config.json sets num_hidden_groups to {groups}, but num_hidden_layers to {count}; use fewer")
     shared = tuple(int(i / (count / groups)) for i in range(count))  # rounded as at home, where it does not divide
-    encoder = replace(config.encoder, embedding_dim=s.get("embedding_size", 128), shared=shared)
-    return replace(config, encoder=encoder)
+    width = s.get("embedding_size", 128)
+    encoder, head = replace(config.encoder, embedding_dim=width, shared=shared), config.head
+    if isinstance(head, Head) and head.dense is not None:
+        head = replace(head, dense=replace(head.dense, width=width))
+    return replace(config, encoder=encoder, head=head)
 
 
 def moves(config: TransformerConfig) -> list[Rename]:
@@ -31,8 +34,8 @@ def moves(config: TransformerConfig) -> list[Rename]:
         Rename(there + "ffn", here + "feed_forward.up"),
         Rename(there + "ffn_output", here + "feed_forward.down"),
         Rename(there + "full_layer_layer_norm", here + "feed_forward_residual.total"),
-        Rename("predictions.dense", "head.transform"),
-        Rename("predictions.LayerNorm", "head.norm"),
+        Rename("predictions.dense", "head.dense.linear"),
+        Rename("predictions.LayerNorm", "head.dense.norm"),
         Rename("predictions.bias", "head.bias"),
         Rename("predictions.decoder.weight", "head.weight"),
     ]

@@ -1,6 +1,6 @@
 """BERT (Devlin et al. 2019): a post-norm encoder whose head begins with a dense layer."""
 
-from clearhead.config import Attention, FeedForward, Head, Layer, Norm, Positions, Stack, TransformerConfig
+from clearhead.config import Attention, Dense, FeedForward, Head, Layer, Norm, Positions, Stack, TransformerConfig
 from clearhead.families.family import LANGUAGE, Family, Settings, words
 from clearhead.families.moves import Rename
 from clearhead.families.tasks import answer_span, pooler, text_classifier, token_classifier
@@ -27,7 +27,7 @@ def config_of(s: Settings, offset: int, activation: str = "gelu") -> Transformer
         dim=s["hidden_size"],
         norm=Norm(eps=s.get("layer_norm_eps", 1e-12)),
         encoder=encoder,
-        head=s.head(Head(tied=tied, bias=True, transform=bend)),
+        head=s.head(Head(tied=tied, bias=True, dense=Dense(activation=bend, norm=True))),
         dropout=s.get("hidden_dropout_prob", 0.1),
         **s.ids(),
     )
@@ -57,8 +57,8 @@ def body(name: str) -> list[Rename]:
 def moves(config: TransformerConfig) -> list[Rename]:
     return [
         *body("bert"),
-        Rename("cls.predictions.transform.dense", "head.transform"),
-        Rename("cls.predictions.transform.LayerNorm", "head.norm"),
+        Rename("cls.predictions.transform.dense", "head.dense.linear"),
+        Rename("cls.predictions.transform.LayerNorm", "head.dense.norm"),
         Rename("cls.predictions.bias", "head.bias"),
         Rename("cls.predictions.decoder.weight", "head.weight"),
     ]

@@ -1,6 +1,6 @@
 """DistilBERT (Sanh et al. 2019): BERT with half the layers and without token types."""
 
-from clearhead.config import Attention, FeedForward, Head, Layer, Norm, Positions, Stack, TransformerConfig
+from clearhead.config import Attention, Dense, FeedForward, Head, Layer, Norm, Positions, Stack, TransformerConfig
 from clearhead.families.family import BARE, LANGUAGE, Family, Settings, words
 from clearhead.families.moves import Rename
 from clearhead.families.tasks import answer_span, text_classifier, token_classifier
@@ -23,7 +23,7 @@ def config_from(s: Settings) -> TransformerConfig:
         dim=s["dim"],
         norm=Norm(eps=1e-12),
         encoder=encoder,
-        head=s.head(Head(tied=s.get("tie_word_embeddings", True), bias=True, transform=bend)),
+        head=s.head(Head(tied=s.get("tie_word_embeddings", True), bias=True, dense=Dense(activation=bend, norm=True))),
         dropout=s.get("dropout", 0.1),
         **s.ids(),
     )
@@ -41,8 +41,8 @@ def moves(config: TransformerConfig) -> list[Rename]:
         Rename(there + "ffn.lin1", here + "feed_forward.up"),
         Rename(there + "ffn.lin2", here + "feed_forward.down"),
         Rename(there + "output_layer_norm", here + "feed_forward_residual.total"),
-        Rename("vocab_transform", "head.transform"),
-        Rename("vocab_layer_norm", "head.norm"),
+        Rename("vocab_transform", "head.dense.linear"),
+        Rename("vocab_layer_norm", "head.dense.norm"),
         Rename("vocab_projector.bias", "head.bias"),
         Rename("vocab_projector.weight", "head.weight"),
     ]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.config import TransformerConfig
-from clearhead.families.family import Family, Settings, Task
+from clearhead.families.family import LANGUAGE, Family, Settings, Task
 from clearhead.families.gguf import GgufWeights, gguf_in, open_gguf
 from clearhead.families.hub import local
 from clearhead.families.known import family_of
@@ -166,7 +166,9 @@ def _empty(config: TransformerConfig) -> Transformer:
 
 def _placed(family: Family, task: Task, model: Transformer, cut: str) -> list[Placed]:
     """The family's plan for this model, without the prefix `cut` in their names."""
-    placed = plan([*family.moves(model.config), *task.moves], [name for name, _ in model.named_parameters()])
+    language = task is LANGUAGE
+    moves = [move for move in family.moves(model.config) if language or not move.ours.startswith("head")]
+    placed = plan([*moves, *task.moves], [name for name, _ in model.named_parameters()])
     return [one._replace(theirs=one.theirs.removeprefix(cut)) for one in placed]
 
 

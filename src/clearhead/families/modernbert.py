@@ -36,12 +36,12 @@ def config_from(s: Settings) -> TransformerConfig:
     forward = FeedForward(dim=s["intermediate_size"], activation=bend, gated=True, bias=bias)
     # The embedding ends with a norm, so the first attention needs none.
     layers = [Layer(self_attention=form, feed_forward=forward, bare=i == 0) for i, form in enumerate(attentions(s))]
-    first, tied, last = dense(s), s.get("tie_word_embeddings", True), s.get("decoder_bias", True)
+    tied, last = s.get("tie_word_embeddings", True), s.get("decoder_bias", True)
     return TransformerConfig(
         dim=s["hidden_size"],
         norm=Norm(kind="layer" if s.get("norm_bias", False) else "layer_gain", eps=s.get("norm_eps", 1e-5)),
         encoder=Stack(layers=tuple(layers), vocab=s["vocab_size"], norm_in=True, norm_out=True),
-        head=s.head(Head(tied=tied, bias=last, transform=first.activation, transform_bias=first.bias)),
+        head=s.head(Head(tied=tied, bias=last, dense=dense(s))),
         dropout=s.get("mlp_dropout", 0.0),
         **s.ids(),
     )
@@ -59,8 +59,8 @@ def moves(config: TransformerConfig) -> list[Rename]:
         Split(there + "mlp.Wi", here + "feed_forward.*", names=("gate", "up")),
         Rename(there + "mlp.Wo", here + "feed_forward.down"),
         Rename("model.final_norm", "encoder.norm_out"),
-        Rename("head.dense", "head.transform"),
-        Rename("head.norm", "head.norm"),
+        Rename("head.dense", "head.dense.linear"),
+        Rename("head.norm", "head.dense.norm"),
         Rename("decoder.bias", "head.bias"),
         Rename("decoder.weight", "head.weight"),
     ]

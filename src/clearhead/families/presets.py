@@ -3,7 +3,18 @@
 import difflib
 from dataclasses import replace
 
-from clearhead.config import Attention, FeedForward, Head, Layer, Norm, Positions, Rotary, Stack, TransformerConfig
+from clearhead.config import (
+    Attention,
+    Dense,
+    FeedForward,
+    Head,
+    Layer,
+    Norm,
+    Positions,
+    Rotary,
+    Stack,
+    TransformerConfig,
+)
 
 
 def original(vocab: int, dim: int, heads: int, hidden: int, dropout: float) -> TransformerConfig:
@@ -90,7 +101,7 @@ def small_encoder(vocab: int, dim: int = 256) -> TransformerConfig:
     return TransformerConfig(
         dim=dim,
         encoder=Stack(layers=(layer,) * 4, vocab=vocab, positions=table, norm_out=True),
-        head=Head(tied=True, bias=True, transform="gelu"),
+        head=Head(bias=True, dense=Dense(activation="gelu", norm=True)),
         pad=0,
         dropout=0.1,
         init_std=0.02,

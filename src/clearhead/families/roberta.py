@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from clearhead.config import Head, TransformerConfig
+from clearhead.config import Dense, Head, TransformerConfig
 from clearhead.families import bert
 from clearhead.families.family import LANGUAGE, Settings, Task
 from clearhead.families.moves import Rename
@@ -12,15 +12,15 @@ from clearhead.families.tasks import answer_span, pooler, text_classifier, token
 def config_from(s: Settings) -> TransformerConfig:
     config = bert.config_of(s, offset=s.get("pad_token_id", 1) + 1)
     if isinstance(config.head, Head):  # whatever hidden_act says
-        return replace(config, head=replace(config.head, transform="gelu"))
+        return replace(config, head=replace(config.head, dense=Dense(activation="gelu", norm=True)))
     return config
 
 
 def moves(config: TransformerConfig) -> list[Rename]:
     return [
         *bert.body("roberta"),
-        Rename("lm_head.dense", "head.transform"),
-        Rename("lm_head.layer_norm", "head.norm"),
+        Rename("lm_head.dense", "head.dense.linear"),
+        Rename("lm_head.layer_norm", "head.dense.norm"),
         Rename("lm_head.bias", "head.bias"),
         Rename("lm_head.decoder.weight", "head.weight"),
     ]

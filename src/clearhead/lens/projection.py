@@ -117,9 +117,9 @@ def _check_linear(model: Transformer, name: str, head: Head) -> None:
                 "which mixes and rescales all that came before, so no part reaches the logit on its own; "
                 "ask head_importance or patch_sweep instead"
             )
-    if head.form.transform is not None:
+    if head.form.dense is not None:
         raise ValueError(
-            f"config.head.transform is {head.form.transform!r}: a bend stands between the residual and the logit, "
+            f"config.head.dense is {head.form.dense}: it stands between the residual and the logit, "
             "so no part reaches it on its own; ask head_importance or patch_sweep instead"
         )
 

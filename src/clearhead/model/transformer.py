@@ -213,7 +213,7 @@ class Transformer(nn.Module):
 def _head(config: TransformerConfig, stack: forms.Stack) -> Head | TokenHead | EmbeddingHead | None:
     form = config.head
     if form is None or isinstance(form, forms.Head):
-        return None if form is None else Head(form, config, stack)
+        return None if form is None else Head(form, config, stack.vocab)
     if isinstance(form, forms.TextEmbedding):
         return EmbeddingHead(form, config)
     return TextHead(form, config) if isinstance(form, forms.TextClassifier) else TokenHead(form, config)
