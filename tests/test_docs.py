@@ -1,6 +1,7 @@
 """The pages of docs/ tell the truth: their Python runs, their names exist."""
 
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -26,3 +27,8 @@ def test_every_question_that_the_page_names_can_be_asked() -> None:
     assert len(named) >= 10
     for name in named:
         assert callable(getattr(lens, name)), name
+
+
+def test_the_catalogue_of_mistakes_is_the_banks(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(DOCS / "mistakes.py"), run_name="__main__")
+    assert capsys.readouterr().out == (DOCS / "mistakes.md").read_text(encoding="utf-8")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +15,17 @@ import torch
 import torch.nn.functional as F
 
 import clearhead.checker as checker
-from clearhead.checker import exercise
+from clearhead import Transformer
+from clearhead.checker import Report, exercise
 from clearhead.checker.bank import every, known
+from clearhead.checker.magic import load_ipython_extension
 from clearhead.checker.pipeline import Context, work
+from clearhead.checker.report import to_csv
 from clearhead.checker.setup import Flags
 from clearhead.checker.tasks.attend import CORE
+from clearhead.checker.testing import assert_attention, assert_laws
+from clearhead.checker.watch import saved
+from clearhead.families.presets import small_lm
 
 RIGHT = "def attention(Q, K, V):\n    return (Q @ K.transpose(-2, -1) / Q.shape[-1] ** 0.5).softmax(-1) @ V\n"
 WRONG = RIGHT.replace(" / Q.shape[-1] ** 0.5", "")
@@ -38,14 +48,14 @@ class Plain(torch.nn.Module):
 
 
 def test_one_file_right(tmp_path: Path) -> None:
-    text, data, code = checker.run([write(tmp_path, "a.py", RIGHT)])
+    text, data, _, code = checker.run([write(tmp_path, "a.py", RIGHT)])
     assert code == 0
     assert "right" in text
     assert json.loads(data)["passed"] is True
 
 
 def test_one_file_wrong_says_what_how_and_where(tmp_path: Path) -> None:
-    text, data, code = checker.run([write(tmp_path, "a.py", WRONG)])
+    text, data, _, code = checker.run([write(tmp_path, "a.py", WRONG)])
     found = json.loads(data)
     assert code == 1
     assert found["mistakes"][0] == "scale-missing"
@@ -55,15 +65,71 @@ def test_one_file_wrong_says_what_how_and_where(tmp_path: Path) -> None:
     assert any("got" in line for line in found["evidence"])
 
 
+def test_a_table_for_a_spreadsheet_holds_no_formula(tmp_path: Path) -> None:
+    write(tmp_path, "a.py", RIGHT)
+    write(tmp_path, "b.py", WRONG)
+    lines = list(csv.DictReader(checker.run([str(tmp_path)]).csv.splitlines()))
+    assert [line["verdict"] for line in lines] == ["right", "mistake"]
+    assert lines[1]["mistakes"].split()[0] == "scale-missing"
+    made = to_csv([Report("=HYPERLINK(1).py", None, None, error="-1, and more\n")])
+    assert next(csv.DictReader(io.StringIO(made)))["file"] == "'=HYPERLINK(1).py"
+
+
+def test_watching_checks_everything_once_and_then_what_is_saved(tmp_path: Path) -> None:
+    first, second = write(tmp_path, "a.py", RIGHT), write(tmp_path, "b.py", WRONG)
+    new = str(tmp_path / "c.py")
+    doings = [
+        lambda: None,
+        lambda: os.utime(second, ns=(1, 1)),
+        lambda: write(tmp_path, "c.py", RIGHT),
+        lambda: os.remove(first),  # nothing to check
+        lambda: os.utime(new, ns=(2, 2)),
+    ]
+    looks = saved([str(tmp_path)], sleep=lambda seconds: doings.pop(0)())
+    assert [next(looks) for _ in range(4)] == [[first, second], [second], [new], [new]]
+
+
+def test_an_assertion_for_test_suites() -> None:
+    assert_attention(Plain)
+    with pytest.raises(AssertionError, match="scale-hardcoded"):
+        assert_attention(scaled_by_two)
+    assert_laws(Transformer(small_lm(vocab=11, dim=64)))
+
+
+def test_a_cell_of_a_notebook_is_run_and_checked() -> None:
+    shell = Shell()
+    load_ipython_extension(shell)
+    report = shell.magics["check"]("--task sdpa", HEAD + WRONG)
+    assert report.mistakes[0] == "scale-missing"
+    assert shell.cells == [HEAD + WRONG]
+    with pytest.raises(ValueError, match="--task"):
+        shell.magics["check"]("--tsk sdpa", HEAD + WRONG)
+
+
+class Shell:
+    """What the extension uses of a notebook's shell."""
+
+    def __init__(self) -> None:
+        self.cells: list[str] = []
+        self.magics: dict[str, Callable[[str, str], Report]] = {}
+
+    def run_cell(self, cell: str) -> None:
+        self.cells.append(cell)
+
+    def register_magic_function(self, magic: Callable[[str, str], Report], kind: str, name: str) -> None:
+        assert kind == "cell"
+        self.magics[name] = magic
+
+
 def test_a_folder_is_a_table_and_the_worst_code_wins(tmp_path: Path) -> None:
     write(tmp_path, "a.py", RIGHT)
     write(tmp_path, "b.py", WRONG)
-    text, data, code = checker.run([str(tmp_path)])
+    text, data, _, code = checker.run([str(tmp_path)])
     assert code == 1
     assert [entry["passed"] for entry in json.loads(data)] == [True, False]
     assert "1 right, 1 with a mistake, 0 could not run" in text
     write(tmp_path, "c.py", "x = 1 / 0\n")
-    assert checker.run([str(tmp_path)])[2] == 2
+    assert checker.run([str(tmp_path)]).status == 2
 
 
 def test_every_task_of_a_file(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from clearhead.checker.client import Worker
 from clearhead.checker.setup import TASKS, Flags
@@ -115,6 +117,23 @@ def to_json(found: Sequence[Report], single: bool) -> str:
     return json.dumps(data[0] if single and len(data) == 1 else data, indent=2)
 
 
+def to_csv(found: Sequence[Report]) -> str:
+    """A line for each task of each file, for a class's spreadsheet."""
+    made = io.StringIO()
+    table = csv.writer(made, lineterminator="\n")
+    table.writerow(["file", "task", "verdict", "mistakes", "certainty", "error"])
+    for report in found:
+        verdict = {True: "right", False: "mistake", None: "could not run"}[report.passed]
+        row = (report.file, report.task, verdict, " ".join(report.mistakes), report.certainty, report.error)
+        table.writerow([harmless(cell or "") for cell in row])
+    return made.getvalue().rstrip("\n")
+
+
+def harmless(cell: str) -> str:
+    """A spreadsheet would take such a cell for a formula."""
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+
+
 def to_text(found: Sequence[Report], single: bool) -> str:
     """The full report of one file; a table for several."""
     if single:
@@ -139,10 +158,17 @@ def exit_code(found: Sequence[Report]) -> int:
     return int(any(report.passed is False for report in found))
 
 
-def run(
-    paths: Sequence[str], flags: Flags | None = None, every: bool = False, seconds: float = 10.0
-) -> tuple[str, str, int]:
-    """(text, JSON, exit code) for the command line. Raises ValueError for a wrong flag."""
+class Printed(NamedTuple):
+    """The reports in every form that the command line prints, and its exit status."""
+
+    text: str
+    json: str
+    csv: str
+    status: int
+
+
+def run(paths: Sequence[str], flags: Flags | None = None, every: bool = False, seconds: float = 10.0) -> Printed:
+    """Files or folders checked, for the command line. Raises ValueError for a wrong flag."""
     found = check_paths(paths, flags, every, seconds)
     single = len(paths) == 1 and not Path(paths[0]).is_dir()
-    return to_text(found, single), to_json(found, single), exit_code(found)
+    return Printed(to_text(found, single), to_json(found, single), to_csv(found), exit_code(found))

@@ -35,16 +35,26 @@ def check(
     every: Annotated[bool, typer.Option("--all", help="Check every task that a file attempts.")] = False,
     seconds: Annotated[float, typer.Option(help="Time for one task.", min=0.1)] = 10.0,
     as_json: Json = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print a table for a spreadsheet instead of text.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Check again whenever a file is saved; Ctrl-C ends it.")
+    ] = False,
 ) -> None:
     """Run your own attention code and name its mistake: exit status 0 = right, 1 = a mistake, 2 = could not run.
 
     Example: clearhead check my_attention.py
     """
     from clearhead.checker import Flags, run
+    from clearhead.checker.watch import saved
 
-    text, document, status = run(files, Flags(task, call, mask, returns, lib, make, step), every, seconds)
-    print(document if as_json else text)
-    raise typer.Exit(status)
+    if as_json and as_csv:
+        raise ValueError("--json and --csv are both given; choose one")
+    flags = Flags(task, call, mask, returns, lib, make, step)
+    for paths in saved(files) if watch else [files]:
+        found = run(paths, flags, every, seconds)
+        print(found.json if as_json else found.csv if as_csv else found.text, flush=True)
+        if not watch:
+            raise typer.Exit(found.status)
 
 
 @app.command()

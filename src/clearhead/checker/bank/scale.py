@@ -57,7 +57,7 @@ MISTAKES = (
             over(lambda c: c.sizes["D"]),
             over(lambda c: 1.0 / np.sqrt(c.sizes["D"])),
         ),
-        tasks=("multi_head_attention", "cross_attention"),
+        tasks=("multi_head_attention", "cross_attention", "kv_cache"),
     ),
     Mistake(
         "scale-wrong-axis",
