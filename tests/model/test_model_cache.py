@@ -200,3 +200,16 @@ def test_a_call_that_raises_leaves_the_cache_as_it_was(kind: str, first: bool) -
         run(ids if first else ids[:, 4:], cache=cache, tap=Trip())
     got = run(ids if first else ids[:, 4:], cache=cache)
     close(got, run(ids)[:, -got.shape[1] :])
+
+
+@pytest.mark.parametrize("kind", TRANSLATORS)
+@torch.no_grad()
+def test_hypotheses_of_one_source_change_places_without_its_keys_being_copied(kind: str) -> None:
+    model, ids, source, cache = build(TRANSLATORS[kind]()), text(3, 6), text(1, 4, vocab=31).repeat(3, 1), Cache()
+    rows = torch.tensor([2, 0, 0])
+    model(source, None, ids[:, :4], cache=cache)
+    kept = cache.layer(0).cross.all()[0].data_ptr()
+    cache.reorder(rows)
+    assert cache.layer(0).cross.all()[0].data_ptr() == kept
+    got = model(source, None, ids[rows, 4:], cache=cache).logits
+    close(got, model(source, None, ids[rows]).logits[:, 4:])

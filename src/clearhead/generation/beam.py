@@ -65,7 +65,7 @@ def beam_search(progress: Progress, stop: Stop, options: Options) -> tuple[Tenso
         if bool(closed.all()):
             break
         scores = going.scores
-        progress.select(going.rows.flatten())
+        progress.reorder(going.rows.flatten())
         progress.append(going.ids[..., -1].flatten())
     ids, scores = (part[:, : options.num_return_sequences].flatten(0, 1) for part in (done.ids, done.scores))
     longest = int(stop.lengths(ids[:, prompt.shape[1] :]).max())

@@ -46,17 +46,26 @@ class Progress:
 
     def select(self, rows: Tensor) -> None:
         """Go on with these texts, in this order; a text may be kept several times."""
-        for name in ("ids", "keep", "encoded", "source_keep", "_logits"):
-            value = getattr(self, name)
-            setattr(self, name, None if value is None else value[rows])
+        self._keep(rows, "ids", "keep", "encoded", "source_keep", "_logits")
         if self.cache is not None:
             self.cache.select(rows)
+
+    def reorder(self, rows: Tensor) -> None:
+        """The same for texts that take each other's place among those of one prompt: its source stays where it is."""
+        self._keep(rows, "ids", "keep", "_logits")
+        if self.cache is not None:
+            self.cache.reorder(rows)
 
     def repeat(self, times: int) -> None:
         """Read the prompts once, then go on with so many copies of each."""
         self.logits()
         if times > 1:
             self.select(torch.arange(len(self.ids), device=self.ids.device).repeat_interleave(times))
+
+    def _keep(self, rows: Tensor, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            setattr(self, name, None if value is None else value[rows])
 
     def _last(self, new: int) -> Tensor | int:
         """Where, among the newest columns, each text's last token stands: padding may follow a prompt."""

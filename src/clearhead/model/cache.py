@@ -90,10 +90,15 @@ class Cache:
         vars(self).update(vars(other))
 
     def select(self, rows: Tensor) -> None:
-        """Keep these rows of the batch, in this order: what beam search does with its hypotheses."""
+        """Keep these rows of the batch, in this order; a row may be kept several times."""
+        for layer in self._layers:
+            layer.cross.select(rows)
+        self.reorder(rows)
+
+    def reorder(self, rows: Tensor) -> None:
+        """The same for rows that take each other's place among those that read the same source, whose keys stay."""
         for layer in self._layers:
             layer.own.select(rows)
-            layer.cross.select(rows)
         for name in ("ids", "positions", "keep"):
             value = getattr(self, name)
             setattr(self, name, None if value is None else value[rows])
