@@ -12,8 +12,15 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.text.build import bpe_tokenizer, bytes_tokenizer, char_tokenizer, piece_tokenizer, word_tokenizer
-from clearhead.text.pair import saved
+from clearhead.text.build import (
+    bpe_tokenizer,
+    bytes_tokenizer,
+    char_tokenizer,
+    piece_tokenizer,
+    unigram_tokenizer,
+    word_tokenizer,
+)
+from clearhead.text.pair import Pair, saved
 from clearhead.text.tokenizer import Tokenizer, byte_characters
 
 CORPUS = ["the cat sat on the mat", "a cat, a hat:\n the Seán 🙂 地"]
@@ -23,6 +30,7 @@ BUILDERS: dict[str, Callable[..., Tokenizer]] = {
     "word": lambda **kw: word_tokenizer(CORPUS, **kw),
     "pieces": lambda **kw: piece_tokenizer(["the", " cat", " sat", " on", " the", " mat"], **kw),
     "bpe": lambda **kw: bpe_tokenizer(CORPUS, 280, **kw),
+    "unigram": lambda **kw: unigram_tokenizer(CORPUS, 280, **kw),
 }
 EVERY = pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
 TEXT = "the cat sat on the mat"
@@ -170,7 +178,8 @@ def test_pieces_match_the_longest_first_and_may_hold_any_character() -> None:
 
 
 def test_builders_refuse_empty_input() -> None:
-    for build in (char_tokenizer, word_tokenizer, lambda texts: bpe_tokenizer(texts, 300)):
+    learned = (lambda texts: bpe_tokenizer(texts, 300), lambda texts: unigram_tokenizer(texts, 300))
+    for build in (char_tokenizer, word_tokenizer, *learned):
         for texts in ([], [""], ""):
             with pytest.raises(ValueError, match="texts holds no character"):
                 build(texts)
@@ -205,3 +214,22 @@ def test_bpe_learns_what_the_texts_repeat() -> None:
     assert 260 < len(tok) < 300, "there is nothing more to merge"
     assert len(bpe_tokenizer(CORPUS, 265)) == 265
     assert len(bpe_tokenizer(CORPUS, 259)) == 259
+
+
+def test_unigram_learns_what_the_texts_repeat_and_knows_every_byte() -> None:
+    tok = unigram_tokenizer([f"the cat {i} and the cats of cat {i * 7 % 31}" for i in range(200)], 320, bos=True)
+    pieces = tok.pieces(tok.encode("the cat sat ω"))
+    assert pieces[0] == "<s>"
+    assert " cat" in pieces
+    assert tok.decode(tok.encode(" ω\n\tz")) == " ω\n\tz"
+    names = sorted(tok.inner.get_vocab(), key=tok.inner.token_to_id)
+    assert names[3:] == sorted(names[3:])
+
+
+def test_a_batch_is_its_texts_one_by_one() -> None:
+    tok = bpe_tokenizer(CORPUS, 280, eos=True)
+    assert tok.encode_batch(CORPUS) == [tok.encode(text) for text in CORPUS]
+    plain = tok.encode_batch(CORPUS, add_special_tokens=False)
+    assert plain == [tok.encode(text)[:-1] for text in CORPUS]
+    pair = Pair(tok, char_tokenizer(CORPUS))
+    assert pair.encode_batch(CORPUS, target=True) == [pair.encode(text, target=True) for text in CORPUS]

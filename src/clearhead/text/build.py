@@ -1,12 +1,14 @@
-"""New tokenizers: bytes, characters, words, given pieces, or byte-level BPE.
+"""New tokenizers: bytes, characters, words, given pieces, or byte-level pieces (BPE, unigram).
 
 Ids start with the special tokens: "<pad>" 0, "<s>" (bos) 1 and "</s>" (eos) 2 always exist, so that any two of these
 tokenizers agree on them; "<unk>" and "<mask>" follow where asked for. `bos=True` puts "<s>" in front of every text and
 `eos=True` puts "</s>" behind it. `unk=True` maps what is unknown to "<unk>"; without it, that is an error.
 """
 
+import json
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers, processors, trainers
@@ -84,23 +86,42 @@ def bpe_tokenizer(
     more pairs to merge. Raises ValueError for a size below the bytes and special tokens, and for empty texts.
     """
     names = _names(mask=mask)
-    lines = _lines(texts)
+    inner = _learned(models.BPE(), trainers.BpeTrainer, _lines(texts), vocab_size, names)
+    return _finish(inner, names, bos, eos)
+
+
+def unigram_tokenizer(
+    texts: Iterable[str], vocab_size: int, *, bos: bool = False, eos: bool = False, mask: bool = False
+) -> Tokenizer:
+    """Byte-level pieces, of which each text gets the likeliest sequence (unigram language model, Kudo 2018).
+
+    It knows every byte, so nothing is unknown. Ids follow the pieces' order. The library draws new hash seeds in each
+    process, so the probabilities of a second call may differ in the third digit. Raises ValueError as `bpe_tokenizer`
+    does.
+    """
+    names = _names(mask=mask)
+    inner = _learned(models.Unigram(), trainers.UnigramTrainer, _lines(texts), vocab_size, names)
+    # short numbers come back from the file as they were
+    pieces = [(piece, round(score, 4)) for piece, score in json.loads(inner.to_str())["model"]["vocab"]]
+    inner.model = models.Unigram([*pieces[: len(names)], *sorted(pieces[len(names) :])])
+    return _finish(inner, names, bos, eos)
+
+
+def _learned(
+    model: models.Model, trainer: Any, lines: list[str], vocab_size: int, names: dict[str, str]
+) -> tokenizers.Tokenizer:
+    """A byte-level model of the library, learned from the lines."""
     if not any(lines):
         raise ValueError("texts holds no character: there is nothing to learn from")
     least = 256 + len(names)
     if vocab_size < least:
         raise ValueError(f"vocab_size={vocab_size} is below {least}: 256 bytes and {len(names)} special tokens")
-    inner = tokenizers.Tokenizer(models.BPE())
+    inner = tokenizers.Tokenizer(model)
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
-        special_tokens=list(names.values()),
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    inner.train_from_iterator(lines, trainer)
-    return _finish(inner, names, bos, eos)
+    asked = {"vocab_size": vocab_size, "special_tokens": list(names.values()), "show_progress": False}
+    inner.train_from_iterator(lines, trainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **asked))
+    return inner
 
 
 def _lines(texts: Iterable[str]) -> list[str]:

@@ -38,6 +38,11 @@ class Pair:
     def encode(self, text: str, target: bool = False, add_special_tokens: bool = True) -> list[int]:
         return self._side(target).encode(text, add_special_tokens=add_special_tokens)
 
+    def encode_batch(
+        self, texts: Sequence[str], target: bool = False, add_special_tokens: bool = True
+    ) -> list[list[int]]:
+        return self._side(target).encode_batch(texts, add_special_tokens=add_special_tokens)
+
     def offsets(self, text: str, target: bool = False) -> list[tuple[int, int] | None]:
         return self._side(target).offsets(text)
 

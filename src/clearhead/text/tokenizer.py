@@ -94,6 +94,12 @@ class Tokenizer:
         """
         return self._rows([text], add_special_tokens)[0]
 
+    def encode_batch(
+        self, texts: Sequence[str], target: bool = False, add_special_tokens: bool = True
+    ) -> list[list[int]]:
+        """The ids of each text, as `encode` gives them; the library uses all processors. Raises as `encode` does."""
+        return self._rows(list(texts), add_special_tokens)
+
     def offsets(self, text: str, target: bool = False) -> list[tuple[int, int] | None]:
         """For each id of `encode(text)` the characters it comes from, `text[start:end]`.
 
