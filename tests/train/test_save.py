@@ -13,7 +13,7 @@ from clearhead.families.load import load, save
 from clearhead.model.transformer import Transformer
 from clearhead.train.loop import Recipe, train
 from clearhead.train.optimizer import Rates
-from clearhead.train.save import Checkpoint, load_checkpoint, save_checkpoint
+from clearhead.train.save import RANDOM, Checkpoint, load_checkpoint, save_checkpoint
 from clearhead.train.schedule import cosine
 from train.test_loop import copying
 from train.test_loss import small
@@ -63,11 +63,11 @@ def test_going_on_without_the_optimizers_state_would_differ(tmp_path: Path) -> N
     assert not all(torch.equal(p, q) for p, q in zip(whole.parameters(), start.model.parameters(), strict=True))
 
 
-def test_a_checkpoint_holds_four_files_without_pickle_and_loads_as_a_model(tmp_path: Path) -> None:
+def test_a_checkpoint_holds_five_files_without_pickle_and_loads_as_a_model(tmp_path: Path) -> None:
     model = fresh()
     train(model, copying(0), replace(RECIPE, steps=3), save=lambda c: save_checkpoint(c, tmp_path / "c"))
     names = {p.name for p in (tmp_path / "c").iterdir()}
-    assert names == {"config.json", "model.safetensors", "training.json", "training.safetensors"}
+    assert names == {"config.json", "model.safetensors", "training.json", "training.safetensors"} | {RANDOM}
     assert all(torch.equal(p, q) for p, q in zip(load(tmp_path / "c").parameters(), model.parameters(), strict=True))
 
 

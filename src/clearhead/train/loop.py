@@ -4,13 +4,19 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+import torch
+from torch import Tensor, nn
+
 from clearhead.model.transformer import Transformer
 from clearhead.tap import SILENT, Tap
+from clearhead.train.alarms import first_bad
+from clearhead.train.compute import Answers, Dtype, computing, layers_as
 from clearhead.train.loss import IGNORED, Batch, smoothed_loss, teach
-from clearhead.train.optimizer import Rates, clip, optimizers, set_rates
+from clearhead.train.optimizer import Rates, clip, freeze, optimizers, set_rates
 from clearhead.train.progress import Progress
 from clearhead.train.save import Checkpoint
 from clearhead.train.schedule import Schedule
+from clearhead.train.spread import ALONE, Spread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +31,11 @@ class Recipe:
     clip: float = 1.0  # largest norm of all gradients together
     accumulate: int = 1  # batches per step
     evaluate_every: int = 0  # steps; 0: never
+    patience: int = 0  # stop after so many scores in a row that are not the best; 0: never
     save_every: int = 0  # steps; 0: at the end only
+    dtype: Dtype = "float32"  # of the products in a step; weights stay as they are
+    compiled: bool = False  # each layer
+    again: bool = False  # compute each layer again on the way back, instead of keeping what it needs
 
 
 @dataclass
@@ -36,6 +46,17 @@ class History:
     scores: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])  # (step, evaluate's result)
     tokens: int = 0  # target tokens seen
     seconds: float = 0.0  # in steps, without evaluation
+    norm: float = 0.0  # of the last step's gradients, before clipping
+
+    def is_best(self) -> bool:
+        """Whether the last score is lower than all before."""
+        *before, (_, last) = self.scores
+        return all(last < score for _, score in before)
+
+    def tired(self, patience: int) -> bool:
+        """Whether the best score is so many scores ago."""
+        scores = [score for _, score in self.scores]
+        return bool(patience and scores) and len(scores) - 1 - scores.index(min(scores)) >= patience
 
 
 def train(
@@ -47,52 +68,98 @@ def train(
     save: Callable[[Checkpoint], None] | None = None,
     start: Checkpoint | None = None,
     after: Callable[[Checkpoint, History], bool] | None = None,
+    here: Spread = ALONE,
 ) -> History:
-    """Train the model in place up to step `recipe.steps`; it is left in eval mode.
+    """Train the model in place up to step `recipe.steps`, or until patience ends; it is left in eval mode.
 
     after: told of each step when it is done; True saves and ends the training there. The last step is always saved.
+    evaluate: given the model in eval mode, with complete weights; a lower score is better.
     start: a checkpoint whose model this is, to go on from; the batches must then begin where they were left.
+    here: this process among several; each gives its own share of every batch, and all of them end at the same step.
     Loss is per target token over the whole step. Same seed, same machine, same number of threads: same result.
-    Raises ValueError if a gradient is not finite, naming the step and the first parameter.
+    Raises ValueError if a gradient is not finite, naming the step, the first parameter and the first bad place before.
     """
-    movers, done = (optimizers(model, recipe.rates), 0) if start is None else (start.movers, start.step)
-    history = History()
-    model.train()
-    for step in range(done + 1, recipe.steps + 1):
-        started = time.perf_counter()
-        set_rates(movers, recipe.schedule(step))
-        loss, count = backward(model, [next(batches) for _ in range(recipe.accumulate)], recipe.smoothing, recipe.tap)
-        clip(model, recipe.clip, step)
-        for mover in movers:
-            mover.step()
-            mover.zero_grad()
-        history.losses.append(loss)
-        history.tokens += count
-        history.seconds += time.perf_counter() - started
-        if evaluate is not None and recipe.evaluate_every and step % recipe.evaluate_every == 0:
-            history.scores.append((step, evaluate(model.eval())))
-            model.train()
-        if progress is not None:
-            progress.show(history.losses[-1], history.tokens / history.seconds)
-        reached = Checkpoint(model, movers, step)
-        stopped = after is not None and after(reached, history)
-        due = recipe.save_every and step % recipe.save_every == 0
-        if save is not None and (due or stopped or step == recipe.steps):
-            save(reached)
-        if stopped:
-            break
+    if start is None:
+        freeze(model, recipe.rates.frozen)
+        here.shard(model)
+        start = Checkpoint(model, optimizers(model, recipe.rates), 0)
+    history, movers = History(scores=[*start.scores]), start.movers
+    called = here.wrapped(model.train())
+    with layers_as(model, recipe.compiled, recipe.again):
+        for step in range(start.step + 1, recipe.steps + 1):
+            if history.tired(recipe.patience):
+                break
+            started = time.perf_counter()
+            set_rates(movers, recipe.schedule(step))
+            own = [next(batches) for _ in range(recipe.accumulate)]
+            loss, count = backward(model, own, recipe.smoothing, recipe.tap, recipe.dtype, called, here)
+            history.norm = _clipped(model, own, recipe, step)
+            for mover in movers:
+                mover.step()
+                mover.zero_grad()
+            history.losses.append(loss)
+            history.tokens += count
+            history.seconds += time.perf_counter() - started
+            if evaluate is not None and recipe.evaluate_every and step % recipe.evaluate_every == 0:
+                history.scores.append((step, _score(model, evaluate, here)))
+            if progress is not None:
+                progress.show(loss, history.tokens / history.seconds)
+            reached = Checkpoint(model, movers, step, tuple(history.scores))
+            (stopped,) = here.total(after is not None and after(reached, history))
+            last = bool(stopped) or step == recipe.steps or history.tired(recipe.patience)
+            if save is not None and (last or (recipe.save_every and step % recipe.save_every == 0)):
+                save(reached)
+            if stopped:
+                break
     model.eval()
     return history
 
 
-def backward(model: Transformer, batches: list[Batch], smoothing: float = 0.0, tap: Tap = SILENT) -> tuple[float, int]:
-    """Gradients of the mean loss per target token over all the batches together; that loss, and the tokens."""
+def backward(
+    model: Transformer,
+    batches: list[Batch],
+    smoothing: float = 0.0,
+    tap: Tap = SILENT,
+    dtype: Dtype = "float32",
+    called: nn.Module | None = None,
+    here: Spread = ALONE,
+) -> tuple[float, int]:
+    """Gradients of the mean loss per target token over the batches of all processes; that loss, and the tokens."""
+    called = model if called is None else called
     lessons = [teach(model.config, batch) for batch in batches]
-    count = sum(int((targets != IGNORED).sum()) for _, targets in lessons)
-    total = 0.0
-    for fed, targets in lessons:
-        logits = model(**fed, tap=tap).logits
-        loss = smoothed_loss(logits, targets, smoothing, model.config.pad) / count
-        loss.backward()
-        total += float(loss.detach())
-    return total, count
+    (count,) = here.total(sum(int((targets != IGNORED).sum()) for _, targets in lessons))
+    costs: list[Tensor] = []
+    for i, (fed, targets) in enumerate(lessons):
+        asked = (targets.flatten() != IGNORED).nonzero().squeeze(-1)
+        stack = "encoder" if model.decoder is None else "decoder"
+        answers = Answers(asked, model.tap if tap is SILENT else tap, stack)
+        with here.last(called, i == len(lessons) - 1):
+            with computing(dtype, targets.device.type):
+                logits = called(**fed, tap=answers).logits
+            wanted = targets.flatten().index_select(0, asked)
+            loss = smoothed_loss(logits, wanted, smoothing, model.config.pad) * (here.ranks / max(count, 1))
+            loss.backward()  # processes take the mean of their gradients, so that these are summed
+        costs.append(loss.detach())
+    (mean,) = here.total(float(torch.stack(costs).sum()) / here.ranks)
+    return mean, int(count)
+
+
+def _clipped(model: Transformer, batches: list[Batch], recipe: Recipe, step: int) -> float:
+    try:
+        return clip(model, recipe.clip, step)
+    except ValueError as error:
+        place = first_bad(model, batches, recipe.dtype)
+        found = "the forward pass is finite" if place is None else f"in the forward pass first at {place}"
+        raise ValueError(f"{error}; {found}") from error
+
+
+def _score(model: Transformer, evaluate: Callable[[Transformer], float], here: Spread) -> float:
+    """Evaluated without a trace: dropout goes on with the numbers that would have come next anyway."""
+    with torch.random.fork_rng(devices=_cuda(here.device)), torch.no_grad():
+        found = evaluate(here.whole(model.eval()))
+    model.train()
+    return here.agreed(found)
+
+
+def _cuda(device: str) -> list[str]:
+    return [device] if device.startswith("cuda") else []

@@ -27,3 +27,17 @@ def cosine(warmup: int, steps: int, floor: float = 0.02) -> Schedule:
         return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * done))
 
     return share
+
+
+def wsd(warmup: int, steps: int, decay: int, floor: float = 0.0) -> Schedule:
+    """Warm up in a line, stay at the peak, and come down to `floor` in the last `decay` steps (Hu et al. 2024).
+
+    Down as 1 minus a square root, which ended lowest of the shapes compared by Hägele et al. 2024.
+    """
+
+    def share(step: int) -> float:
+        left = min(max(steps - step, 0), decay)
+        down = floor + (1 - floor) * (1 - math.sqrt(1 - left / max(decay, 1))) if left < decay else 1.0
+        return min(step / max(warmup, 1), 1.0, down)
+
+    return share

@@ -1,0 +1,117 @@
+"""Several processes train as one does: the same losses and weights, whoever has saved and however many go on."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+from torch.distributed import is_gloo_available
+
+from clearhead.families.load import load
+from clearhead.train.save import RANDOM
+from clearhead.train.spread import check_device, spread
+from train import ranks
+from train.ranks import HALF, STEPS
+
+KINDS = ["ddp", "fsdp"]
+BOUNDS = {"float64": 1e-12, "float32": 1e-6}
+
+
+class Runs(NamedTuple):
+    folder: Path
+    alone: dict[str, list[float]]  # losses by type
+    together: dict[str, list[float]]  # losses by run
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """One process in this one, then two under torchrun, which also go on from what the one has saved."""
+    if not is_gloo_available():
+        pytest.skip("this torch has no gloo, by which processes talk on a CPU")
+    folder = tmp_path_factory.mktemp("ranks")
+    alone = {dtype: ranks.run(folder, "alone", dtype) for dtype in ranks.DTYPES}
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "train.ranks", str(folder)]
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, *words],
+        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return Runs(folder, alone, json.loads((folder / "losses.json").read_text()))
+
+
+def weights(folder: Path) -> dict[str, Tensor]:
+    return {name: parameter.detach() for name, parameter in load(folder).named_parameters()}
+
+
+def furthest(a: Path, b: Path) -> float:
+    first, second = weights(a), weights(b)
+    assert first.keys() == second.keys()
+    return max(float((first[name] - second[name]).abs().max()) for name in first)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", BOUNDS)
+def test_trn_09_two_processes_have_the_losses_and_weights_of_one(runs: Runs, kind: str, dtype: str) -> None:
+    bound = BOUNDS[dtype]
+    assert runs.together[f"{kind}-{dtype}"] == pytest.approx(runs.alone[dtype], rel=bound)
+    assert len(set(runs.alone[dtype])) == STEPS
+    assert furthest(runs.folder / f"{kind}-{dtype}-{STEPS}", runs.folder / f"alone-{dtype}-{STEPS}") < 10 * bound
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_one_process_saved_two_go_on_with(runs: Runs, kind: str) -> None:
+    assert runs.together[f"{kind}-resumed"] == pytest.approx(runs.alone["float64"][HALF:], rel=1e-12)
+    assert furthest(runs.folder / f"{kind}-resumed-float64-{STEPS}", runs.folder / f"alone-float64-{STEPS}") < 1e-11
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_two_processes_saved_one_goes_on_with(runs: Runs, kind: str, tmp_path: Path) -> None:
+    begun = runs.folder / f"{kind}-float64-{HALF}"
+    assert {file.name for file in begun.iterdir()} == {
+        *("config.json", "model.safetensors", "training.json", "training.safetensors", RANDOM)
+    }
+    assert ranks.run(tmp_path, "on", "float64", begun=begun) == pytest.approx(runs.alone["float64"][HALF:], rel=1e-12)
+    assert furthest(tmp_path / f"on-float64-{STEPS}", runs.folder / f"alone-float64-{STEPS}") < 1e-11
+
+
+def test_trn_09_tied_tables_are_one_after_a_sharded_run(runs: Runs) -> None:
+    model = load(runs.folder / f"fsdp-float64-{STEPS}")
+    assert model.encoder is not None
+    assert model.decoder is not None
+    assert model.encoder.table is model.decoder.table
+    assert model.head is not None
+    assert not [name for name, _ in model.named_parameters() if name.startswith("head")]
+
+
+def test_frozen_parameters_stay_with_all_kinds(runs: Runs) -> None:
+    (name,) = ranks.RATES.frozen
+    begun = dict(ranks.tied(torch.float64).named_parameters())[name]
+    for kind in (*KINDS, "alone"):
+        found = weights(runs.folder / f"{kind}-float64-{STEPS}")
+        assert torch.equal(found[name], begun)
+        assert not torch.equal(found[name.replace("bias", "weight")], begun)
+
+
+def test_a_device_that_is_not_there_is_refused_with_both_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(ValueError, match="device is cuda:3, but this machine has 2 CUDA devices, counted from 0"):
+        check_device("cuda:3")
+    with pytest.raises(ValueError, match="device 'nowhere' cannot be used here"):
+        check_device("nowhere")
+
+
+def test_one_process_cannot_be_sharded() -> None:
+    with (
+        pytest.raises(ValueError, match="spread is fsdp, but there is 1 process; start several with torchrun"),
+        spread("fsdp"),
+    ):
+        pass
