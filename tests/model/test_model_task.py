@@ -25,6 +25,7 @@ from clearhead.config import (
 from clearhead.generation.generate import generate
 from clearhead.model.cache import Cache
 from clearhead.model.init import initialise
+from clearhead.model.inputs import Text, again
 from clearhead.model.transformer import Output, Transformer
 from clearhead.tap import Tap, sites
 from model.test_model_sites import Notes
@@ -209,7 +210,6 @@ WRONG: dict[str, tuple[Callable[[], TransformerConfig], str]] = {
         lambda: encoder(head=TextEmbedding(pool="mean", dense=Dense(width=0))),
         "head.dense.width is 0; it must be at least 1",
     ),
-    "start": (lambda: translator(head=AnswerSpan(), bos=None), "AnswerSpan, .* behind `start`, which is None"),
     "sound": (lambda: hearing(TextEmbedding(pool="not_pad")), "'not_pad', a token, but the encoder hears sound"),
 }
 
@@ -219,6 +219,16 @@ def test_heads_that_do_not_fit_the_model_are_refused(name: str) -> None:
     make, message = WRONG[name]
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_text_read_again_begins_with_its_last_token_where_no_other_is_named() -> None:
+    model = build(translator(head=AnswerSpan(), bos=None))
+    ids, mask = torch.tensor([[5, 6, 7, 8], [5, 6, 7, 0]]), torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])
+    assert again(Text("input_ids", ids, mask), None).ids[:, :3].tolist() == [[8, 5, 6], [7, 5, 6]]
+    out = model(ids, mask)
+    close(out.logits[1, :3], model(ids[1:, :3]).logits[0])
+    named = build(replace(model.config, start=8))
+    close(out.logits[0], named(ids[:1]).logits[0])
 
 
 def test_sound_has_labels_too() -> None:

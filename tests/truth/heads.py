@@ -57,5 +57,7 @@ HEADS: dict[str, Callable[[], Any]] = {
     **deep("Gemma3Text", homes.gemma3, TEXTS),
     **deep("Phi3", homes.phi3, TEXTS, TOKENS),
     **deep("Olmo2", homes.olmo2, TEXTS),
+    **deep("T5", homes.t5, TEXTS, TOKENS, SPANS),
     **deep("Bart", homes.bart, TEXTS, SPANS),
+    **deep("MBart", homes.mbart, TEXTS, SPANS),
 }

@@ -273,6 +273,8 @@ HOMES: dict[str, Callable[[], Any]] = {
     "modernbert, biases": modernbert_biases,
     "modernbert, plain": lambda: hf.ModernBertModel(modernbert_config()),
     "t5": t5,
+    "t5, plain": lambda: hf.T5Model(t5().config),
+    "t5, encoder": lambda: hf.T5EncoderModel(t5().config),
     "flan-t5": flan_t5,
     "bart": bart,
     "marian": marian,

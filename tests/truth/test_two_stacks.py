@@ -82,6 +82,7 @@ def test_pegasus_files_without_positions_as_published(tmp_path: Path) -> None:
 def test_every_translator_is_here() -> None:
     assert {name for name in HOMES if case(name).two} - set(TRANSLATORS) == {
         "flan-t5",
+        "t5, plain",
         "marian, two vocabularies",
         "whisper, plain",
     }

@@ -26,7 +26,7 @@ class TransformerConfig:
     pad: int | None = None
     bos: int | None = None
     eos: int | tuple[int, ...] | None = None  # any of these ends a text
-    start: int | None = None  # first token of a decoder beside an encoder; None: bos
+    start: int | None = None  # first token of a decoder beside an encoder; None: bos (without: see reads_twice)
     dropout: float = 0.0  # on embeddings, attention weights, feed-forward hidden units and every branch's output
     init_std: float | None = None  # None: Xavier (see model/init.py)
 
@@ -46,7 +46,10 @@ class TransformerConfig:
 
     @property
     def reads_twice(self) -> bool:
-        """Whether a decoder beside an encoder reads the same text again, for a head that speaks of that text."""
+        """Whether a decoder beside an encoder reads the same text again, for a head that speaks of that text.
+
+        It begins with the token `first`; where there is none, with the last token of the text.
+        """
         return len(self.stacks) == 2 and not isinstance(self.head, Head | None)
 
     @property

@@ -83,11 +83,8 @@ def _task_problems(head: AnyHead, config: TransformerConfig) -> Iterator[str]:
             yield "head.pool is 'eos', but eos is None; set it, or pool to 'last'"
         if head.pool in ("eos", "not_pad") and hears:
             yield f"head.pool is {head.pool!r}, a token, but the encoder hears sound; use 'mean'"
-    if config.decoder and config.encoder:
-        if hears:
-            yield f"head is a {type(head).__name__}, for which the decoder reads the text again, but there is sound"
-        if config.start is None and config.bos is None:
-            yield f"head is a {type(head).__name__}, for which the decoder reads the text behind `start`, which is None"
+    if config.reads_twice and hears:
+        yield f"head is a {type(head).__name__}, for which the decoder reads the text again, but there is sound"
 
 
 def _input_problems(name: str, stack: Stack) -> Iterator[str]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from clearhead.config import Attention, FeedForward, Head, Layer, Positions, Stack, TransformerConfig
 from clearhead.families.family import BARE, LANGUAGE, Family, Settings, words
 from clearhead.families.moves import Rename, Row
-from clearhead.families.tasks import answer_span, text_classifier
+from clearhead.families.tasks import READER, answer_span
 
 
 def stack_of(s: Settings, name: str, vocab: int, activation: str, pre: bool, bias: str = "qkvo") -> Stack:
@@ -41,7 +41,8 @@ def config_of(s: Settings, positions: Positions, activation: str, pre: bool, nor
 
 def config_from(s: Settings) -> TransformerConfig:
     table = Positions(kind="learned", count=s.get("max_position_embeddings", 1024), offset=2)
-    return config_of(s, table, "gelu", pre=False, norm_in=True)
+    config = config_of(s, table, "gelu", pre=False, norm_in=True)
+    return config if config.start is not None else replace(config, start=2)
 
 
 def moves(config: TransformerConfig) -> list[Rename]:
@@ -75,9 +76,7 @@ FAMILY = Family(
     architectures={
         "BartForConditionalGeneration": LANGUAGE,
         "BartModel": BARE,
-        "BartForSequenceClassification": text_classifier(
-            "classification_head.out_proj", "eos", dense="classification_head.dense"
-        ),
+        "BartForSequenceClassification": READER,
         "BartForQuestionAnswering": answer_span(),
     },
     config_from=config_from,

@@ -1,7 +1,7 @@
 """What a family of models is: how its config.json is read, and where its tensors go."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clearhead.config import Activation, AnyHead, Head, TransformerConfig
@@ -54,7 +54,8 @@ class Settings:
 
     def __init__(self, content: Mapping[str, Any], task: "Task", tensors: frozenset[str]) -> None:
         self.tensors = tensors  # the names in the file
-        self._content, self._task = content, task
+        self.task = task
+        self._content = content
         self._asked: set[str] = set()
         self._parts: dict[str, Settings] = {}
 
@@ -80,7 +81,7 @@ class Settings:
         """The settings inside of one that must be there, such as text_config. Special tokens outside of it win."""
         ids = {name: self.get(name) for name in self._content if name.endswith("_token_id")}
         ids = {name: value for name, value in ids.items() if value is not None}
-        self._parts[key] = Settings({**defaults, **self[key], **ids}, self._task, self.tensors)
+        self._parts[key] = Settings({**defaults, **self[key], **ids}, self.task, self.tensors)
         return self._parts[key]
 
     def activation(self, key: str, default: str) -> Activation:
@@ -92,7 +93,7 @@ class Settings:
 
     def head(self, language: Head) -> AnyHead | None:
         """The head of the class that config.json names; `language`: that of the family's language models."""
-        return self._task.head(self, language)
+        return self.task.head(self, language)
 
     def ids(self) -> dict[str, Any]:
         """Special tokens, under our names. A negative id is how some files write "none"."""
@@ -116,6 +117,7 @@ class Task:
 
     head: Callable[[Settings, Head], AnyHead | None]  # from the settings, and the head of the language models
     moves: tuple[Rename, ...] = ()  # of the head, unless it is that of the language models
+    encodes: bool = False  # of a family with two stacks this class has the encoder only
 
 
 LANGUAGE = Task(lambda settings, language: language)
@@ -140,6 +142,8 @@ class Family:
     def config(self, settings: Settings, accepted: Iterable[str] = ()) -> TransformerConfig:
         """Raises ValueError that lists every setting which is not understood and not `accepted` by name."""
         config = self.config_from(settings)
+        if settings.task.encodes:
+            config = replace(config, decoder=None, shared_embeddings=False)
         left = settings.unread(COMMON | self.ignored, {**FIXED, **self.fixed})
         if left := [item for item in left if item.split("=")[0] not in set(accepted)]:
             raise ValueError(

@@ -2,18 +2,10 @@
 
 from dataclasses import replace
 
-from clearhead.config import (
-    Attention,
-    FeedForward,
-    Head,
-    Layer,
-    Norm,
-    RelativeBias,
-    Stack,
-    TransformerConfig,
-)
-from clearhead.families.family import ACTIVATIONS, LANGUAGE, Family, Settings
+from clearhead.config import Attention, FeedForward, Head, Layer, Norm, RelativeBias, Stack, TransformerConfig
+from clearhead.families.family import ACTIVATIONS, BARE, LANGUAGE, Family, Settings
 from clearhead.families.moves import Rename
+from clearhead.families.tasks import READER, answer_span, token_classifier
 
 
 def feed_forward(s: Settings) -> FeedForward:
@@ -46,7 +38,7 @@ def config_from(s: Settings) -> TransformerConfig:
         decoder=Stack(
             layers=(write,) * s.get("num_decoder_layers", count), vocab=vocab, norm_out=True, relative_bias=back
         ),
-        head=Head(tied=not own, scale=dim**-0.5 if scaled else 1.0),
+        head=s.head(Head(tied=not own, scale=dim**-0.5 if scaled else 1.0)),
         shared_embeddings=True,
         dropout=s.get("dropout_rate", 0.1),
         **ids,
@@ -58,32 +50,42 @@ def moves(config: TransformerConfig) -> list[Rename]:
     gated = config.encoder.layers[0].feed_forward.gated
     inner = {"wi_0": "gate", "wi_1": "up", "wo": "down"} if gated else {"wi": "up", "wo": "down"}
     both = [*side("encoder", 1, inner), *side("decoder", 2, inner)]
-    return [Rename("shared", "encoder.embedding"), *both, Rename("lm_head", "head")]
+    return [Rename("transformer.shared", "encoder.embedding"), *both, Rename("lm_head", "head")]
 
 
 def side(name: str, last: int, inner: dict[str, str]) -> list[Rename]:
     """One stack. Branches are numbered; `last` is the feed-forward, whose matrices are `inner`."""
-    there, here = name + ".block.{}.layer.", name + ".layers.{}."
+    stack, here = f"transformer.{name}", name + ".layers.{}."
+    there = stack + ".block.{}.layer."
     return [
-        Rename(f"{name}.block.0.layer.0.SelfAttention.relative_attention_bias", f"{name}.relative_bias.table"),
+        Rename(f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias", f"{name}.relative_bias.table"),
         *(Rename(f"{there}0.SelfAttention.{q}", f"{here}self_attention.{q}") for q in "qkvo"),
         *(Rename(f"{there}1.EncDecAttention.{q}", f"{here}cross_attention.{q}") for q in "qkvo"),
         Rename(there + "0.layer_norm", here + "self_residual.before"),
         Rename(there + "1.layer_norm", here + "cross_residual.before"),
         Rename(f"{there}{last}.layer_norm", here + "feed_forward_residual.before"),
         *(Rename(f"{there}{last}.DenseReluDense.{wi}", f"{here}feed_forward.{up}") for wi, up in inner.items()),
-        Rename(f"{name}.final_layer_norm", f"{name}.norm_out"),
+        Rename(f"{stack}.final_layer_norm", f"{name}.norm_out"),
     ]
 
 
 FAMILY = Family(
-    architectures={"T5ForConditionalGeneration": LANGUAGE, "T5WithLMHeadModel": LANGUAGE},
+    architectures={
+        "T5ForConditionalGeneration": LANGUAGE,
+        "T5WithLMHeadModel": LANGUAGE,
+        "T5Model": BARE,
+        "T5EncoderModel": replace(BARE, encodes=True),
+        "T5ForSequenceClassification": READER,
+        "T5ForTokenClassification": replace(token_classifier(), encodes=True),
+        "T5ForQuestionAnswering": answer_span(),
+    },
     config_from=config_from,
     moves=moves,
+    prefix="transformer.",  # in the files of some classes
     ignored=frozenset({"dense_act_fn", "is_gated_act", "n_positions"}),  # the first two follow from feed_forward_proj
-    extra=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
+    extra=(r"(transformer\.)?decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
     copies={
-        "encoder.embed_tokens.weight": "shared.weight",
-        "decoder.embed_tokens.weight": "shared.weight",
+        "transformer.encoder.embed_tokens.weight": "transformer.shared.weight",
+        "transformer.decoder.embed_tokens.weight": "transformer.shared.weight",
     },
 )

@@ -108,3 +108,7 @@ def answer(s: Settings) -> Literal["one", "any", "number"]:
     if kind not in ANSWERS:
         raise ValueError(f"config.json sets problem_type to {kind!r}; known are {', '.join(ANSWERS)}")
     return ANSWERS[kind]
+
+
+# Labels of texts on a decoder that reads them again.
+READER = text_classifier("classification_head.out_proj", "eos", dense="classification_head.dense")

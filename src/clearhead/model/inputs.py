@@ -131,7 +131,7 @@ def check_use(model: config.TransformerConfig, given: Mapping[str, object]) -> N
     if isinstance(model.head, config.TextClassifier | config.TextEmbedding):
         idle["cache"] = f"config.head is a {type(model.head).__name__}, which looks at a whole text at once"
     if model.reads_twice:
-        names = ("decoder_input_ids", "decoder_attention_mask", "encoder_hidden")
+        names = ("decoder_input_ids", "decoder_attention_mask", "encoder_hidden", "cache")
         reason = f"config.head is a {type(model.head).__name__}, for which the decoder reads input_ids again"
         idle |= dict.fromkeys(names, reason)
     if model.encoder is None or model.encoder.audio is None:
@@ -160,12 +160,15 @@ def check_memory(encoded: Tensor, mask: Tensor | None, dim: int) -> None:
     padding_mask(mask)
 
 
-def again(text: Text, start: int) -> Text:
-    """The text as a decoder reads it: each token one place later, `start` first; padding stays where it is."""
+def again(text: Text, start: int | None) -> Text:
+    """The text as a decoder reads it: each token one place later, first `start`, or the last token where that is None;
+    padding stays where it is.
+    """
     kept = torch.ones_like(text.ids, dtype=torch.bool) if text.mask is None else text.mask != 0
     places = torch.arange(kept.shape[1], device=kept.device).expand_as(kept).masked_fill(~kept, -1)
     before = torch.nn.functional.pad(places.cummax(1).values[:, :-1], (1, 0), value=-1)  # the last token before each
-    ids = text.ids.gather(1, before.clamp(min=0)).masked_fill(before < 0, start)
+    first = text.ids.gather(1, places.amax(1, keepdim=True).clamp(min=0)) if start is None else start
+    ids = torch.where(before < 0, first, text.ids.gather(1, before.clamp(min=0)))
     return Text("input_ids", ids, text.mask, text.positions)
 
 

@@ -146,7 +146,6 @@ class Transformer(nn.Module):
             source, target = source._replace(positions=None), target._replace(given=self._fed(target.given, labels))
         read = source if self.encoder is None or encoder_hidden is not None else self._read(source, sound)
         if self.config.reads_twice:
-            assert self.config.first is not None, "the config has looked"
             target = again(source, self.config.first)
         if self.decoder is not None:
             check(target, self.decoder.form, cache)
