@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,11 +13,15 @@ from torch import nn
 
 from clearhead.checker.law import Law
 from clearhead.checker.laws import laws, laws_of
+from clearhead.config import AnswerSpan, TextClassifier
 from clearhead.families.load import save
 from clearhead.families.presets import gpt2, small_encoder, small_translator
 from clearhead.formulas.attention import Scoring, attend
+from clearhead.model.audio import Convolutions
 from clearhead.model.cache import Store
 from clearhead.model.transformer import Transformer
+from model.test_model_audio import encoder_only, listener
+from model.tiny import build, learned_encoder, post_norm_translator
 
 
 class Attention(nn.Module):
@@ -119,6 +125,49 @@ def test_an_encoder_beside_a_decoder_keeps_every_law() -> None:
     report = laws(Transformer(small_translator(40, 30, 64)).double())
     untold = [law.name for law in report.laws if law.holds is not True]
     assert untold == ["permuted tokens give permuted outputs"], repr(report)
+
+
+def undecided(model: nn.Module) -> set[str]:
+    report = laws(model)
+    assert report.passed, repr(report)
+    return {law.name.split(" ")[0] for law in report.laws if law.holds is None}
+
+
+def test_a_model_that_hears_keeps_every_law_about_its_text() -> None:
+    assert undecided(build(listener())) == {"permuted", "hidden"}
+    assert found(build(listener()), "hidden tokens").holds is True
+    assert "sound has no mask" in found(build(listener()), "hidden source").words
+
+
+def test_an_encoder_that_hears() -> None:
+    """It knows neither masks nor tokens: a frame is as good as another."""
+    model = build(encoder_only())
+    assert undecided(model) == {"no", "hidden", "padding", "permuted", "cached", "beam"}
+    assert found(model, "neighbours").holds is True
+    assert "as in an encoder" in found(model, "future").words
+
+
+def test_sounds_that_mix_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Convolutions.forward
+    monkeypatch.setattr(Convolutions, "forward", lambda self, x: (y := plain(self, x)) + y.mean(0))
+    law = found(build(listener()), "neighbours")
+    assert (law.holds, law.cause) == (False, "attend-over-batch")
+
+
+HEADS = {
+    "labels": TextClassifier(labels=("a", "b"), pool="first"),
+    "labels, eos": TextClassifier(labels=("a", "b"), pool="eos"),
+    "answer": AnswerSpan(),
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("make", [post_norm_translator, learned_encoder])
+def test_a_model_that_speaks_of_its_text_keeps_the_laws(name: str, make: Any) -> None:
+    """With one answer for a text, later tokens may count; a decoder that reads it again has no cache."""
+    model = build(replace(make(), head=HEADS[name], eos=2))
+    assert undecided(model) == {"no", "hidden", "permuted", "cached", "beam"}
+    assert found(model, "hidden tokens").holds is True
 
 
 def test_an_encoder_alone_has_no_cache() -> None:

@@ -52,3 +52,11 @@ def test_generation_with_the_tokens_that_whisper_names(num_beams: int) -> None:
     theirs = GenerationMixin.generate(c.home, **given, do_sample=False)
     assert torch.equal(clearhead.generate(c.ours, **given), theirs)
     assert theirs.shape[1] > 4
+
+
+@pytest.mark.parametrize("name", HEARD)
+def test_the_home_librarys_own_keeps_the_laws_of_its_text(name: str) -> None:
+    """It hears one length only, and is told where the tokens behind padding on the left stand."""
+    report = clearhead.laws(case(name).home)
+    assert report.passed, repr(report)
+    assert sum(law.holds is True for law in report.laws) == 6

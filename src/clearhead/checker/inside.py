@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -56,8 +57,10 @@ def beam_of_one(model: Model) -> Law:
         return own
 
     def difference(count: int) -> float:
+        x: torch.Tensor | None = model.draw(1, count)
         options = Options(max_new_tokens=NEW)
-        x = model.draw(1, count)
+        if model.sound:
+            x, options = None, replace(options, input_features=model.source(x))
         progress, stop = begin(own, x, None, options)
         for _ in steps(progress, stop, options):
             pass

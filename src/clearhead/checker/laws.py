@@ -1,7 +1,8 @@
 """Executable laws for any model: properties that it must have whatever its weights, tried on small inputs.
 
 For any nn.Module that takes token ids [B, T] (with `attention_mask`, 1 = keep, where it has one; with
-`decoder_input_ids` beside an encoder) or vectors [B, T, D]. What needs the inside is in inside.py.
+`decoder_input_ids` beside an encoder), vectors [B, T, D] or `input_features` [B, bins, frames]. What needs the inside
+is in inside.py.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def laws(model: nn.Module, causal: bool | None = None) -> Laws:
 
     Args:
         model: takes ids [B, T] or vectors [B, T, D]; returns [B, T, ...], first of a tuple, or as `.logits`. Beside an
-            encoder it takes `input_ids` and `decoder_input_ids`.
+            encoder it takes `input_ids` (or `input_features`) and `decoder_input_ids`.
         causal: whether later tokens must have no influence; None: read it from the configuration, else only report.
 
     Returns:
@@ -58,7 +59,7 @@ def says_causal(model: Model) -> bool | None:
     """What the configuration says, or None."""
     config: Any = model.config
     if hasattr(config, "decoder") and hasattr(config, "encoder"):
-        return config.decoder is not None
+        return config.decoder is not None and not getattr(config, "reads_twice", False)
     if model.two_sided or type(model.module).__name__.endswith("ForCausalLM"):
         return True
     return getattr(config, "is_decoder", None)
@@ -66,6 +67,9 @@ def says_causal(model: Model) -> bool | None:
 
 def no_leak(model: Model, must: bool | None) -> Law:
     """A later token changed: earlier outputs stay."""
+    name = "no leak from the future"
+    if model.whole:
+        return missing(name, "one answer for the whole text")
 
     def difference(count: int) -> float:
         x = model.draw(2, count)
@@ -73,7 +77,7 @@ def no_leak(model: Model, must: bool | None) -> Law:
         changed[:, -1:] = model.other(x[:, -1:])
         return gap(model(changed)[:, : count - 1], model(x)[:, : count - 1])
 
-    found = law("no leak from the future", difference, "causal-missing")
+    found = law(name, difference, "causal-missing")
     if found.holds is False and must is not True:
         return Law(found.name, None, "later tokens have influence, as in an encoder; pass causal=True if they must not")
     return found
@@ -110,6 +114,8 @@ def hidden_source(model: Model) -> Law:
     name = "hidden source tokens have no influence"
     if not model.two_sided or "attention_mask" not in model.parameters:
         return missing(name, "there is no encoder beside a decoder")
+    if model.sound:
+        return missing(name, "sound has no mask: what is short is filled up with silence")
 
     def difference(count: int) -> float:
         x = model.draw(2, count)
@@ -136,7 +142,8 @@ def padded(model: Model, left: bool) -> Law:
         source = model.source(x) if model.two_sided else None
         mask = torch.zeros(2, count + 2, dtype=torch.int64)
         filled[:, place], mask[:, place] = x, 1
-        told = {"position_ids": (mask.cumsum(1) - 1).clamp(min=0)} if "position_ids" in model.parameters else {}
+        names = {"position_ids", "decoder_position_ids"} & model.parameters
+        told = dict.fromkeys(names, (mask.cumsum(1) - 1).clamp(min=0))
         alone = model(x, torch.ones(2, count, dtype=torch.int64), source)
         return gap(model(filled, mask, source, **told)[:, place], alone)
 
@@ -146,7 +153,7 @@ def padded(model: Model, left: bool) -> Law:
 def order(model: Model, causal: bool | None) -> Law:
     """Without positions and without a triangle, permuted tokens give permuted outputs."""
     name = "permuted tokens give permuted outputs"
-    if model.vocab or causal:
+    if model.vocab or model.sound or causal:
         return missing(name, "the model has positions or a triangle")
 
     def difference(count: int) -> float:
@@ -162,6 +169,6 @@ def half(model: Model) -> Law:
     try:
         small = Model(copy.deepcopy(model.module).to(torch.bfloat16))
         finite = bool(torch.isfinite(small(small.draw(2, 5)).float()).all())
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, IndexError) as error:
         return missing(name, " ".join(str(error).split())[:100])
     return Law(name, finite, "bfloat16", None if finite else "softmax-overflow")
