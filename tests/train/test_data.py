@@ -1,33 +1,42 @@
-"""Files to batches: every example once per epoch, any step from the seed alone, nothing of the validation part."""
+"""Batches: every example once per epoch, any step from the seed alone, and processes that share it without overlap."""
 
-from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from clearhead.config import Positions, TransformerConfig
-from clearhead.families.presets import small_lm, small_translator
-from clearhead.text.build import char_tokenizer
-from clearhead.text.pair import Pair
-from clearhead.train.data import Blocks, Pairs, blocks, cut, pairs, read_pairs, read_text, stream
+from clearhead.train.data import Blocks, Data, Pairs, by_budget, stream
+from clearhead.train.data_ids import Ids
+from clearhead.train.data_masked import Masked
+from clearhead.train.data_packed import Packed
 
 
 def numbered(count: int, length: int = 8, size: int = 3) -> Blocks:
-    return Blocks(np.arange(count), length, size)
+    return Blocks(Ids.of([list(range(count))]), length, size)
 
 
-def lengthy(count: int, size: int = 3) -> Pairs:
+def lengthy(count: int, tokens: int = 12) -> Pairs:
     """Pairs that tell their number."""
     rows = [[i + 3] * (1 + i % 5) for i in range(count)]
-    return Pairs(rows, rows, size, pad=0)
+    return Pairs(Ids.of(rows), Ids.of(rows[::-1][::-1]), tokens, pad=0)
 
 
-def with_table(config: TransformerConfig, count: int) -> TransformerConfig:
-    assert config.decoder is not None
-    return replace(config, decoder=replace(config.decoder, positions=Positions(kind="learned", count=count)))
+def packed(count: int) -> Packed:
+    """Documents that tell their number."""
+    rows = [[i + 3] * (2 + i % 7) for i in range(count)]
+    return Packed(Ids.of(rows), np.ones(count, dtype=np.bool_), length=10, size=2, pad=0)
+
+
+def masked(count: int) -> Masked:
+    return Masked(Blocks(Ids.of([[3 + i % 50 for i in range(count)]]), 8, 3, ahead=0), mask=1, words=np.arange(3, 53))
+
+
+EVERY = {"text": numbered(100), "pairs": lengthy(50), "packed": packed(50), "gaps": masked(100)}
+
+
+def equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 @pytest.mark.parametrize("count", [9, 17, 24, 25, 100])
@@ -48,81 +57,74 @@ def test_every_token_of_a_text_but_the_first_is_scored_once() -> None:
         assert torch.cat(rows).tolist() == list(range(1, count)), count
 
 
-def test_trn_04_each_pair_once_per_epoch_with_short_last_batches() -> None:
-    data = lengthy(100)
-    for epoch in range(3):
-        batches = list(islice(stream(data, 7), epoch * data.per_epoch, (epoch + 1) * data.per_epoch))
-        seen = torch.cat([batch["labels"][:, 0] for batch in batches]).tolist()
+def test_blocks_for_an_encoder_have_its_tokens_around_them() -> None:
+    data = Blocks(Ids.of([list(range(10, 20))]), 6, 2, ahead=0, edges=(1, 2))
+    rows = [row for batch in data.whole() for row in batch["input_ids"].tolist()]
+    assert rows == [[1, 10, 11, 12, 13, 2], [1, 14, 15, 16, 17, 2], [1, 18, 19, 2]]
+
+
+@pytest.mark.parametrize("data", [lengthy(100), packed(100)], ids=["pairs", "packed"])
+def test_trn_04_each_example_once_per_epoch(data: Pairs | Packed) -> None:
+    for seed in range(3):
+        batches = [data.batch(chosen)["labels"] for chosen in data.epoch(np.random.default_rng(seed))]
+        seen = [int(i) for batch in batches for i in batch.unique() if i >= 0]
         assert sorted(seen) == list(range(3, 103))
 
 
-@pytest.mark.parametrize("data", [numbered(100), lengthy(50)], ids=["text", "pairs"])
-@pytest.mark.parametrize("done", [0, 1, 4, 5, 17, 40])
-def test_trn_04_a_stream_goes_on_where_it_was_left(data: Blocks | Pairs, done: int) -> None:
+@pytest.mark.parametrize("data", EVERY.values(), ids=EVERY)
+@pytest.mark.parametrize("done", [0, 1, 4, 17, 40])
+def test_trn_04_a_stream_goes_on_where_it_was_left(data: Data, done: int) -> None:
     whole = list(islice(stream(data, 3), done, done + 8))
     rest = list(islice(stream(data, 3, done), 8))
-    for a, b in zip(whole, rest, strict=True):
-        assert a.keys() == b.keys()
-        assert all(torch.equal(a[name], b[name]) for name in a)
+    assert all(equal(a, b) for a, b in zip(whole, rest, strict=True))
     assert not torch.equal(rest[0]["labels"], next(stream(data, 4, done))["labels"])
 
 
-def test_targets_end_in_eos_and_do_not_repeat_the_first_token_of_the_decoder() -> None:
-    tokenizer = Pair(char_tokenizer(["ab"], eos=True), char_tokenizer(["xy"], bos=True, eos=True))
-    parts = pairs(["a", "ab", "b"], ["x", "yx", ""], tokenizer, small_translator(5, 5, 32), size=4)
-    batch = parts.train.batch(np.array([0, 1]))
+@pytest.mark.parametrize("data", EVERY.values(), ids=EVERY)
+@pytest.mark.parametrize("ranks", [2, 3, 5])
+def test_trn_10_processes_share_each_batch_and_nobody_waits_for_an_uneven_end(data: Data, ranks: int) -> None:
+    alone = islice(stream(data, 3), 30)
+    shared = zip(*(islice(stream(data, 3, 0, rank, ranks), 30) for rank in range(ranks)), strict=True)
+    for whole, parts in zip(alone, shared, strict=True):
+        rows = [[tuple(filter(lambda i: i > 0, row)) for row in batch["labels"].tolist()] for batch in (whole, *parts)]
+        there = [row for part in rows[1:] for row in part if row]
+        assert sorted(rows[0]) == sorted(there)
+        assert all(len(batch["labels"]) for batch in parts)
+
+
+def test_a_budget_holds_what_it_can_and_a_long_row_stands_alone() -> None:
+    lengths = np.array([3, 9, 1, 3, 2, 30])
+    batches = by_budget(lengths, 9)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(6))
+    assert [[int(lengths[i]) for i in batch] for batch in batches] == [[1, 2, 3], [3], [9], [30]]
+    assert all(len(batch) * lengths[batch].max() <= 9 or len(batch) == 1 for batch in batches)
+
+
+def test_pairs_are_padded_and_padding_counts_nothing() -> None:
+    data = Pairs(Ids.of([[3, 2], [3, 4, 2]]), Ids.of([[3, 2], [4, 3, 2]]), 9, pad=0)
+    batch = data.batch([0, 1])
     assert batch["input_ids"].tolist() == [[3, 2, 0], [3, 4, 2]]
     assert batch["attention_mask"].tolist() == [[1, 1, 0], [1, 1, 1]]
     assert batch["labels"].tolist() == [[3, 2, -100], [4, 3, 2]]
-    (kept,) = parts.validation.whole()
-    assert kept["labels"].tolist() == [[2]]
 
 
-def test_the_last_twentieth_is_kept() -> None:
-    assert [cut(n) for n in (2, 19, 20, 40, 1000)] == [1, 18, 19, 38, 950]
+def test_gaps_are_as_in_the_paper_and_others_every_time() -> None:
+    text = np.random.default_rng(0).integers(3, 100, 200_000)
+    data = Masked(Blocks(Ids.of([text]), 512, 64, ahead=0), mask=1, words=np.arange(3, 100))
+    batch, other = islice(stream(data, 0), 2)
+    asked = batch["labels"] != -100
+    given, wanted = batch["input_ids"][asked], batch["labels"][asked]
+    assert asked.float().mean().item() == pytest.approx(0.15, abs=0.01)
+    assert (given == 1).float().mean().item() == pytest.approx(0.8, abs=0.02)
+    assert (given == wanted).float().mean().item() == pytest.approx(0.1 + 0.1 / 97, abs=0.02)
+    assert not torch.equal(asked, other["labels"] != -100)
+    assert torch.equal(batch["input_ids"][~asked] >= 3, torch.ones_like(batch["input_ids"][~asked], dtype=torch.bool))
 
 
-def test_trn_06_a_text_shorter_than_a_block_is_refused_with_both_numbers() -> None:
-    text = "abcdefghij"
-    tokenizer = char_tokenizer([text])
-    with pytest.raises(ValueError, match="the text to train on has 9 tokens, but needs 65; give a longer text"):
-        blocks(text, tokenizer, small_lm(13, 64), length=64, size=2)
-    with pytest.raises(ValueError, match="the text to validate on has 1 tokens, but needs 2"):
-        blocks(text, tokenizer, small_lm(13, 64), length=4, size=2)
-    table = with_table(small_lm(13, 64), 5)
-    parts = blocks(text * 9, tokenizer, table, length=64, size=2)
-    assert parts.train.batch(np.array([0]))["input_ids"].shape == (1, 5)
-
-
-def test_trn_07_ids_outside_the_vocabulary_are_refused_with_both_numbers() -> None:
-    text = "abcdefghij" * 30
-    with pytest.raises(ValueError, match="holds the id 12, but the model has 11, from 0"):
-        blocks(text, char_tokenizer([text]), small_lm(11, 64), length=4, size=2)
-
-
-def test_a_pair_that_is_too_long_for_the_model_is_named() -> None:
-    tokenizer = char_tokenizer(["abc"], bos=True, eos=True)
-    config = with_table(small_translator(6, 6, 32), 4)
-    with pytest.raises(ValueError, match="line 2 has 6 tokens, but the model has 4 positions"):
-        pairs(["a", "b", "c"], ["abc", "abcab", "a"], tokenizer, config, size=2)
-
-
-def test_trn_11_lines_end_at_newlines_only_and_must_be_as_many(tmp_path: Path) -> None:
-    a, b = tmp_path / "a", tmp_path / "b"
-    a.write_text("one\u2028two\x85three\nfour\n", encoding="utf-8")
-    b.write_text("eins\nvier\n", encoding="utf-8")
-    assert read_pairs(a, b) == (["one\u2028two\x85three", "four"], ["eins", "vier"])
-    b.write_text("eins\nvier\nsechs\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"a has 2 lines but .*b has 3; line n of one translates line n of"):
-        read_pairs(a, b)
-
-
-def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="nowhere cannot be read: No such file"):
-        read_text(tmp_path / "nowhere")
-    (tmp_path / "empty").write_text("\n \n")
-    with pytest.raises(ValueError, match="empty is empty; give some text"):
-        read_text(tmp_path / "empty")
-    (tmp_path / "latin").write_bytes("für".encode("latin-1") + b"\n")
-    with pytest.raises(ValueError, match="latin is not UTF-8"):
-        read_text(tmp_path / "latin")
+def test_gaps_leave_special_tokens_alone_and_each_row_has_one() -> None:
+    data = Masked(Blocks(Ids.of([[7, 8] * 40]), 4, 50, ahead=0, edges=(5, 6)), mask=1, words=np.array([7, 8]))
+    for batch in data.whole():
+        assert bool(((batch["labels"] != -100).sum(1) >= 1).all())
+        assert not bool(((batch["labels"] == 5) | (batch["labels"] == 6)).any())
+        assert bool((batch["input_ids"][:, 0] == 5).all())
+    assert all(equal(a, b) for a, b in zip(data.whole(), data.whole(), strict=True))

@@ -1,46 +1,54 @@
-"""Files to batches: text in blocks, sentence pairs by length. The last 5 % are kept for validation, never trained on.
+"""Texts to batches: running text in blocks, sentence pairs by length.
 
-What a batch holds follows from the seed and the step alone, so that a run can go on where it was left.
+What a batch holds follows from the seed and its number alone, so that a run can go on where it was left, and so that
+several processes can share one batch without a word between them.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from clearhead.config import TransformerConfig
-from clearhead.text.batch import length_buckets, pad, read_lines
-from clearhead.text.pair import Pair
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.train.data_ids import Ids, Numbers
 from clearhead.train.loss import IGNORED, Batch
 
-VALIDATION = 20  # one part in so many
 POOL = 16  # batches of pairs that are sorted by length together
+
+Examples = Sequence[Any] | NDArray[Any]  # those of a batch, by what the data calls them
+Keys = Sequence[Sequence[int]]  # what chance may depend on, for each row of a batch
 
 
 class Data(Protocol):
-    """Examples, by their index or their first token."""
+    """Batches of examples."""
 
     @property
-    def per_epoch(self) -> int:
-        """Batches."""
+    def per_epoch(self) -> int | None:
+        """Batches; None: nobody knows."""
         ...
 
-    def epoch(self, rng: np.random.Generator) -> list[NDArray[np.int64]]:
-        """Which examples each batch of one epoch holds."""
+    def plans(self, seed: int, done: int) -> Iterator[Examples]:
+        """Which examples each batch holds, without end, from the one after `done` batches on."""
         ...
 
-    def batch(self, chosen: NDArray[np.int64]) -> Batch:
-        """The model's arguments and labels for these examples."""
+    def batch(self, chosen: Examples, keys: Keys = ()) -> Batch:
+        """The model's arguments and labels for these examples, a row each."""
         ...
 
     def whole(self) -> Iterator[Batch]:
         """Every target token exactly once, in order."""
+        ...
+
+
+class Shelf(Data, Protocol):
+    """Examples that are all at hand."""
+
+    def epoch(self, rng: np.random.Generator) -> list[Examples]:
+        """Which examples each batch holds, going through all of them once."""
         ...
 
 
@@ -49,171 +57,161 @@ class Parts(NamedTuple):
 
     train: Data
     validation: Data
+    kept_bytes: int | None  # what is to be predicted in validation, in UTF-8; None: not all of it
 
 
-def stream(data: Data, seed: int, done: int = 0) -> Iterator[Batch]:
-    """Training batches without end, from the one after `done` on; each epoch in an order of its own."""
-    first, skipped = divmod(done, data.per_epoch)
-    for epoch in count(first):
-        chosen = data.epoch(np.random.default_rng([seed, epoch]))
-        for examples in chosen[skipped if epoch == first else 0 :]:
-            yield data.batch(examples)
+def stream(data: Data, seed: int, done: int = 0, rank: int = 0, ranks: int = 1) -> Iterator[Batch]:
+    """Training batches without end, from the one after `done` on; each epoch in an order of its own.
+
+    Of several processes each gets every `ranks`-th row, so that together they hold what one process would. Where a
+    batch has fewer rows than there are processes, those left over get its first row with labels that count nothing.
+    """
+    for number, chosen in enumerate(data.plans(seed, done), done):
+        rows = range(rank, len(chosen), ranks)
+        if rows:
+            yield data.batch([chosen[i] for i in rows], [(seed, number, i) for i in rows])
+        else:
+            batch = data.batch(chosen[:1], [(seed, number, 0)])
+            yield {**batch, "labels": torch.full_like(batch["labels"], IGNORED)}
+
+
+def in_epochs(data: Shelf, seed: int, done: int) -> Iterator[Examples]:
+    """The plans of a shelf: epoch after epoch."""
+    for number in count():
+        chosen = data.epoch(np.random.default_rng([seed, number]))
+        yield from chosen[done:]
+        done = max(done - len(chosen), 0)
+
+
+def padded(rows: Sequence[NDArray[np.integer[Any]]], filling: int) -> tuple[Tensor, Tensor]:
+    """Rows filled up on the right: ids and mask (1 = keep), both int64 [B, T]."""
+    lengths = np.array([len(row) for row in rows])
+    mask = np.arange(lengths.max())[None] < lengths[:, None]
+    ids = np.full(mask.shape, filling, dtype=np.int64)
+    ids[mask] = np.concatenate(rows)
+    return torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64))
+
+
+def by_budget(lengths: Numbers, tokens: int) -> list[Numbers]:
+    """Examples by length, in batches of at most so many tokens, padding included; one that is longer stands alone."""
+    order = np.argsort(lengths, kind="stable")
+    found: list[Numbers] = []
+    start = 0
+    while start < len(order):  # lengths rise, so the last of a batch says what it takes
+        ahead = lengths[order[start : start + tokens]]
+        fits = int((ahead * np.arange(1, len(ahead) + 1) <= tokens).sum())
+        found.append(order[start : start + max(fits, 1)])
+        start += max(fits, 1)
+    return found
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """A text's ids [N], read in blocks of `length` tokens to predict, `size` blocks per batch."""
+    """Running text, read in blocks of `length` tokens, `size` blocks per batch.
 
-    ids: NDArray[np.int64]
+    ahead: 1 where each token is predicted from those before it, 0 where gaps are filled. edges: ids that go around
+    each block and count in its length, as an encoder knows them.
+    """
+
+    ids: Ids
     length: int
     size: int
+    ahead: int = 1
+    edges: tuple[int, int] | None = None
+
+    @property
+    def step(self) -> int:
+        """Tokens of text in a block."""
+        return self.length - (2 if self.edges else 0)
 
     @property
     def count(self) -> int:
         """Blocks per epoch: one less than would fit, so that each epoch may cut elsewhere."""
-        return max((len(self.ids) - 1) // self.length - 1, 1)
+        return max((self.ids.total - self.ahead) // self.step - 1, 1)
 
     @property
     def per_epoch(self) -> int:
         """Batches; the last may be short."""
         return -(-self.count // self.size)
 
-    def epoch(self, rng: np.random.Generator) -> list[NDArray[np.int64]]:
-        """The first tokens of blocks that do not overlap, in any order."""
-        phase = rng.integers(len(self.ids) - self.count * self.length)
-        starts = phase + self.length * rng.permutation(self.count)
-        return [starts[i : i + self.size] for i in range(0, self.count, self.size)]
+    @property
+    def given(self) -> Numbers:
+        """The ids of the whole that are not predicted."""
+        return self.ids.span(0, self.ahead)
 
-    def batch(self, chosen: NDArray[np.int64]) -> Batch:
-        """Rows of length + 1: each token but the first is predicted from those before it."""
-        ids = torch.from_numpy(self.ids[chosen[:, None] + np.arange(self.length + 1)])
-        return {"input_ids": ids, "labels": ids}
+    def plans(self, seed: int, done: int) -> Iterator[Examples]:
+        """See Data."""
+        return in_epochs(self, seed, done)
+
+    def epoch(self, rng: np.random.Generator) -> list[Examples]:
+        """The first tokens of blocks that do not overlap, in any order."""
+        room = self.ids.total - self.ahead + 1 - self.count * self.step
+        starts = rng.integers(room) + self.step * rng.permutation(self.count)
+        return [*(starts[i : i + self.size] for i in range(0, self.count, self.size))]
+
+    def batch(self, chosen: Examples, keys: Keys = ()) -> Batch:
+        """Rows of length + ahead."""
+        return self._batch([self.ids.span(int(start), self.step + self.ahead) for start in chosen])
 
     def whole(self) -> Iterator[Batch]:
         """Block after block; the last holds what is left."""
-        full = np.arange(0, len(self.ids) - self.length, self.length)
+        full = np.arange(0, self.ids.total - self.ahead - self.step + 1, self.step)
         for i in range(0, len(full), self.size):
             yield self.batch(full[i : i + self.size])
-        rest = torch.from_numpy(self.ids[len(full) * self.length :])[None]
-        if rest.shape[1] > 1:
-            yield {"input_ids": rest, "labels": rest}
+        rest = self.ids.span(len(full) * self.step, self.ids.total - len(full) * self.step)
+        if len(rest) > self.ahead:
+            yield self._batch([rest])
+
+    def _batch(self, rows: list[Numbers]) -> Batch:
+        if self.edges is not None:
+            first, last = self.edges
+            rows = [np.concatenate([[first], row, [last]]) for row in rows]
+        ids = torch.from_numpy(np.stack(rows))
+        return {"input_ids": ids, "labels": ids}
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Sources and targets as rows of ids, `size` pairs of like length per batch."""
+    """Sources and targets, pairs of like length together; `tokens` per batch of the longer side, padding included."""
 
-    sources: Sequence[list[int]]
-    targets: Sequence[list[int]]
-    size: int
+    sources: Ids
+    targets: Ids
+    tokens: int
     pad: int
 
     @property
     def per_epoch(self) -> int:
-        """Batches; the last of each pool may be short."""
-        pool = self.size * POOL
-        full, rest = divmod(len(self.targets), pool)
-        return full * POOL + -(-rest // self.size)
+        """Batches of the first epoch; the others have about as many."""
+        return len(self.epoch(np.random.default_rng([0, 0])))
 
-    def epoch(self, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+    @property
+    def lengths(self) -> Numbers:
+        """Tokens of the longer side."""
+        return np.maximum(self.sources.lengths, self.targets.lengths)
+
+    def plans(self, seed: int, done: int) -> Iterator[Examples]:
+        """See Data."""
+        return in_epochs(self, seed, done)
+
+    def epoch(self, rng: np.random.Generator) -> list[Examples]:
         """Every pair once; a pool is drawn at random and then sorted by length."""
-        order, pool = rng.permutation(len(self.targets)), self.size * POOL
-        found: list[NDArray[np.int64]] = []
+        lengths = self.lengths
+        pool = max(POOL * self.tokens // max(int(lengths.mean()), 1), 1)
+        order = rng.permutation(len(lengths))
+        found: list[Examples] = []
         for i in range(0, len(order), pool):
             drawn = order[i : i + pool]
-            lengths = [max(len(self.sources[j]), len(self.targets[j])) for j in drawn]
-            found += [drawn[bucket] for bucket in length_buckets(lengths, self.size, rng)]
+            batches = by_budget(lengths[drawn], self.tokens)
+            found += [drawn[batches[j]] for j in rng.permutation(len(batches))]
         return found
 
-    def batch(self, chosen: NDArray[np.int64]) -> Batch:
+    def batch(self, chosen: Examples, keys: Keys = ()) -> Batch:
         """Padded on the right; the padding of the labels counts nothing."""
-        ids, mask = pad([self.sources[i] for i in chosen], self.pad)
-        labels, real = pad([self.targets[i] for i in chosen], self.pad)
+        ids, mask = padded([self.sources[int(i)] for i in chosen], self.pad)
+        labels, real = padded([self.targets[int(i)] for i in chosen], self.pad)
         return {"input_ids": ids, "attention_mask": mask, "labels": labels.masked_fill(real == 0, IGNORED)}
 
     def whole(self) -> Iterator[Batch]:
-        """In the order of the files."""
-        every = np.arange(len(self.targets))
-        for i in range(0, len(every), self.size):
-            yield self.batch(every[i : i + self.size])
-
-
-def read_text(path: Path) -> str:
-    """A UTF-8 file. Raises ValueError if it is missing, empty or in another encoding."""
-    try:
-        text = "\n".join(read_lines(path))
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}; give a text file") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 ({error}); convert it first") from error
-    if not text.strip():
-        raise ValueError(f"{path} is empty; give some text")
-    return text
-
-
-def read_pairs(source: Path, target: Path) -> tuple[list[str], list[str]]:
-    """The lines of two files that belong together. Raises ValueError where there are not as many in both."""
-    sources, targets = (read_text(path).split("\n") for path in (source, target))
-    if len(sources) != len(targets):
-        raise ValueError(
-            f"{source} has {len(sources)} lines but {target} has {len(targets)}; line n of one translates line n of "
-            "the other"
-        )
-    if len(sources) < 2:
-        raise ValueError(f"{source} has 1 line; training and validation need at least 2")
-    return sources, targets
-
-
-def cut(length: int) -> int:
-    """How many of so many examples are trained on."""
-    return length - max(length // VALIDATION, 1)
-
-
-def blocks(text: str, tokenizer: Tokenizer | Pair, config: TransformerConfig, length: int, size: int) -> Parts:
-    """A text to train on, in blocks of `length` or of what the model has positions for, and one to validate on.
-
-    Raises ValueError for a text that does not fill one block, and for ids that the model does not have.
-    """
-    assert config.decoder is not None
-    table, at = config.decoder.positions, cut(len(text))
-    length = length if table is None or table.count is None else min(length, table.count - 1)
-    ids = [np.array(tokenizer.encode(t, add_special_tokens=False) if t else []) for t in (text[:at], text[at:])]
-    for name, part, least in zip(("train", "validate"), ids, (length + 1, 2), strict=True):
-        if len(part) < least:
-            raise ValueError(f"the text to {name} on has {len(part)} tokens, but needs {least}; give a longer text")
-        _check_ids(int(part.max()), config.decoder.vocab)
-    return Parts(*(Blocks(part, length, size) for part in ids))
-
-
-def pairs(
-    sources: list[str], targets: list[str], tokenizer: Tokenizer | Pair, config: TransformerConfig, size: int
-) -> Parts:
-    """Pairs of texts to train on, and to validate on.
-
-    A target ends in eos, and does not begin with what the decoder is fed first. Raises ValueError for a text longer
-    than the model's positions, naming its line, and for ids that the model does not have.
-    """
-    first, eos = config.first, tokenizer.eos
-    if config.encoder is None or config.decoder is None or config.pad is None or first is None:
-        raise ValueError("the model has no encoder, decoder, pad or start token; a translator needs all of them")
-    read = [tokenizer.encode(text) for text in sources]
-    written = [tokenizer.encode(text, target=True) for text in targets]
-    written = [row[1:] if row[0] == first else row for row in written]
-    written = [row if eos is None or row[-1:] == [eos] else [*row, eos] for row in written]
-    for stack, rows in ((config.encoder, read), (config.decoder, written)):
-        limit = None if stack.positions is None else stack.positions.count
-        longest = max(range(len(rows)), key=lambda i: len(rows[i]))
-        if limit is not None and len(rows[longest]) > limit:
-            raise ValueError(
-                f"line {longest + 1} has {len(rows[longest])} tokens, but the model has {limit} positions; shorten it"
-            )
-        _check_ids(max(max(row, default=0) for row in rows), stack.vocab)
-    at = cut(len(read))
-    return Parts(Pairs(read[:at], written[:at], size, config.pad), Pairs(read[at:], written[at:], size, config.pad))
-
-
-def _check_ids(largest: int, vocab: int) -> None:
-    if largest >= vocab:
-        raise ValueError(
-            f"the data holds the id {largest}, but the model has {vocab}, from 0; its tokenizer does not belong to it"
-        )
+        """From the shortest to the longest."""
+        for chosen in by_budget(self.lengths, self.tokens):
+            yield self.batch(chosen)

@@ -35,7 +35,7 @@ class Source:
     validation_split: str | None = _is(None, "split of a data set of the hub to validate on")
     stream: bool = _is(False, "read while training, nothing stored; needs steps")
     longest: int | None = _is(None, "leave out pairs with more tokens on a side; null: they are an error")
-    cache: str | None = _is(None, "folder for tokenised data; null: CLEARHEAD_CACHE, or ~/.cache/clearhead", True)
+    cache: str | None = _is(None, "folder for the texts as ids, which runs may share; null: in the run's own", True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Vocabulary:
     """The tokenizer of a new model; one that is started from brings its own."""
 
     kind: Literal["auto", "byte", "char", "word", "bpe", "unigram"] = _is(
-        "auto", "auto: bpe, but char for a text of less than 2 million characters"
+        "auto", "auto: bpe, but char for an lm of less than 2 million characters"
     )
     size: int | None = _is(None, "tokens of bpe and unigram; null: by the size of the data, 512 to 8,000")
     shared: bool = _is(False, "one tokenizer and one table for both languages")
@@ -65,7 +65,9 @@ class Model:
 class Batches:
     """How texts come together."""
 
-    tokens: int | None = _is(None, "tokens per batch, padding included; null: 1,024, of a large text or pairs 4,096")
+    tokens: int | None = _is(
+        None, "tokens per batch, padding included; null: 1,024; 4,096 of much text, 2,048 of many pairs"
+    )
     block: int | None = _is(None, "tokens of a row of text; null: 64, of a large text 256, or what the model can")
     pack: bool = _is(False, "documents side by side in a row; they do not see each other, and positions start again")
     accumulate: int = _is(1, "batches per step")

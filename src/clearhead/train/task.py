@@ -1,139 +1,238 @@
-"""What a model can be trained to do, from files: go on with a text, or translate sentences."""
+"""What a model can be trained to do: go on with a text, fill its gaps, or translate sentences."""
 
-from dataclasses import dataclass, replace
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 
-from clearhead.families.presets import small_lm, small_translator
+from clearhead.config import Stack
 from clearhead.generation.text import complete, translate
 from clearhead.model.transformer import Transformer
-from clearhead.text.build import bpe_tokenizer, char_tokenizer
 from clearhead.text.pair import Pair
 from clearhead.text.tokenizer import Tokenizer
-from clearhead.train.data import Parts, blocks, cut, pairs, read_pairs, read_text
+from clearhead.train.data import Blocks, Data, Pairs, Parts, Shelf
+from clearhead.train.data_files import Part, Texts, read_texts
+from clearhead.train.data_ids import Stored
+from clearhead.train.data_masked import Masked
+from clearhead.train.data_packed import Packed
+from clearhead.train.data_streamed import Streamed
+from clearhead.train.data_tokens import Reading, ReadPairs, ReadText, cached, slabs
+from clearhead.train.recipe import Recipe
+from clearhead.train.score import translation_scores
+from clearhead.train.start import check_kind, is_large
 
-LARGE = 2_000_000  # characters, from which on a text is worth pieces of words and a wider model
-MANY = 5_000  # sentence pairs, likewise
+NOTES = logging.getLogger(__name__)
+SLAB = 64  # batches that a stream reads at a time
+SCORED = 200  # sentences that are translated at the end of a run
 
 
 class Task(Protocol):
-    """Texts that were read, and the model that fits them."""
+    """Texts that were read, and what a model does with them."""
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """All that was read."""
+    recipe: Recipe
+    texts: Texts
+
+    def data(self, model: Transformer, folder: Path) -> Parts:
+        """In batches for this model; ids are kept in the folder.
+
+        Raises ValueError if the model is of another kind, the texts are too short, or an id is not the model's.
+        """
         ...
 
-    def new(self) -> Transformer:
-        """A model for these texts, drawn from torch's global generator, with its tokenizer."""
+    def samples(self, model: Transformer) -> list[dict[str, str]]:
+        """What the model says to the recipe's prompts, or to the beginning of what it has not seen."""
         ...
 
-    def data(self, model: Transformer) -> Parts:
-        """In batches for this model. Raises ValueError if it is of another kind, or if the texts are too short."""
-        ...
-
-    @property
-    def kept_bytes(self) -> int:
-        """What the model is to predict in validation, in bytes of UTF-8."""
-        ...
-
-    def sample(self, model: Transformer) -> dict[str, str]:
-        """Something that the model says, by what it is."""
+    def scores(self, model: Transformer) -> dict[str, Any]:
+        """What there is to say about the model besides its loss."""
         ...
 
 
-@dataclass(frozen=True)
-class Continuation:
-    """A language model of one text."""
+def task_of(recipe: Recipe) -> "Task":
+    """The task with its texts. Raises ValueError for files that cannot be used."""
+    kinds = {"lm": Continuation, "mlm": Filling, "translate": Translation}
+    return kinds[recipe.task](recipe, read_texts(recipe.data, recipe.task == "translate"))
 
-    text: str
 
-    @classmethod
-    def read(cls, file: Path) -> "Continuation":
-        """Raises ValueError for a file that is missing, empty or not UTF-8."""
-        return cls(read_text(file))
+@dataclass
+class _OneText:
+    """Running text or documents, for a model with one stack."""
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return (self.text,)
+    recipe: Recipe
+    texts: Texts
 
-    def new(self) -> Transformer:
-        large = len(self.text) >= LARGE
-        begun = self.text[: cut(len(self.text))].split("\n")
-        tokenizer = bpe_tokenizer(begun, _pieces(len(self.text))) if large else char_tokenizer([self.text])
-        config = small_lm(len(tokenizer), dim=384 if large else 128)
-        return _with(tokenizer, Transformer(replace(config, pad=tokenizer.pad, bos=tokenizer.bos, eos=tokenizer.eos)))
+    ahead = 1  # tokens that a block needs beyond those that it predicts
 
-    def data(self, model: Transformer) -> Parts:
-        tokenizer = _tokenizer(model)
-        if model.encoder is not None:
-            raise ValueError("the model has an encoder, but a language model is a decoder alone; use train translate")
-        length, size = (256, 16) if len(self.text) >= LARGE else (64, 16)
-        return blocks(self.text, tokenizer, model.config, length, size)
+    def data(self, model: Transformer, folder: Path) -> Parts:
+        """See Task."""
+        tokenizer = check_kind(model, self.recipe.task)
+        pack, stack = self.recipe.batch.pack, model.last.form
+        length, size = self._sizes(stack)
+        end = tokenizer.eos if isinstance(tokenizer, Pair) or tokenizer.eos is not None else tokenizer.sep
+        read = ReadText(
+            tokenizer, tokenizer.bos if pack and self.ahead else None, None if self._edges(tokenizer) else end
+        )
+        shelf = self._shelf(tokenizer, length, size, model.config.pad)
+        kept = cached(read, self.texts.validation, folder, {"ids": stack.vocab})
+        train = _data(self.recipe, read, self.texts.train, folder, {"ids": stack.vocab}, shelf("train"), length * size)
+        validation = shelf("validate")(kept)
+        return Parts(train, validation, self._kept_bytes(kept, validation, tokenizer))
 
-    @property
-    def kept_bytes(self) -> int:
-        return len(self.text[cut(len(self.text)) + 1 :].encode())  # the first token is given
+    def _sizes(self, stack: Stack) -> tuple[int, int]:
+        """Tokens of a block, and blocks per batch."""
+        asked, large = self.recipe.batch, is_large(self.recipe, self.texts)
+        limit = None if stack.positions is None or stack.positions.count is None else stack.positions.count - self.ahead
+        if asked.block is not None and limit is not None and asked.block > limit:
+            raise ValueError(f"recipe.batch.block is {asked.block}, but the model has positions for {limit}; lower it")
+        length = asked.block or min(256 if large else 64, limit or 256)
+        return length, max((asked.tokens or (4096 if large else 1024)) // length, 1)
 
-    def sample(self, model: Transformer) -> dict[str, str]:
-        """How it goes on after the first words of what it has not seen."""
+    def _edges(self, tokenizer: Tokenizer | Pair) -> tuple[int, int] | None:
+        """What an encoder's tokenizer puts around a text."""
+        if self.ahead or isinstance(tokenizer, Pair) or tokenizer.cls is None or tokenizer.sep is None:
+            return None
+        return tokenizer.cls, tokenizer.sep
+
+    def _shelf(
+        self, tokenizer: Tokenizer | Pair, length: int, size: int, pad: int | None
+    ) -> Callable[[str], Callable[[Stored], Shelf]]:
+        edges, asked = self._edges(tokenizer), self.recipe.batch
+
+        def made(what: str) -> Callable[[Stored], Shelf]:
+            def shelf(ids: Stored) -> Shelf:
+                rows, least = ids.columns["ids"], 2 if what == "validate" or asked.pack else length + self.ahead
+                if rows.total < least:
+                    raise ValueError(
+                        f"the text to {what} on has {rows.total} tokens, but needs {least}; give a longer text"
+                        + (", or a smaller batch.block" if least > 2 else "")
+                    )
+                if asked.pack:
+                    return Packed(rows, ids.begins, length, size, pad or 0, self.ahead, edges)
+                return Blocks(rows, length, size, self.ahead, edges)
+
+            return shelf
+
+        return made
+
+    def _kept_bytes(self, kept: Stored, shelf: Shelf, tokenizer: Tokenizer | Pair) -> int | None:
+        """What is to be predicted in validation, in bytes of UTF-8."""
+        assert isinstance(shelf, Blocks | Packed), "gaps know nothing of bytes"
+        given = sum(len(tokenizer.decode([int(i)]).encode()) for i in shelf.given)
+        return int(kept.text_bytes.sum()) - given
+
+    def scores(self, model: Transformer) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def _beginning(self, characters: int) -> str:
+        """Of what is kept for validation."""
+        text = next((row.texts[0].strip() for row in self.texts.validation if row.texts[0].strip()), "")
+        return text[:characters] or next(row.texts[0].strip() for row in self.texts.train)[:characters]
+
+
+class Continuation(_OneText):
+    """A language model."""
+
+    def samples(self, model: Transformer) -> list[dict[str, str]]:
+        """How it goes on."""
         torch.manual_seed(0)
         table = model.last.form.positions
         room = 400 if table is None or table.count is None else min(table.count, 400)
-        prompt = (self.text[cut(len(self.text)) :].strip() or self.text.strip())[: max(room // 10, 1)]
-        return {"sample": complete(model, prompt, max_new_tokens=room // 2, do_sample=True, temperature=0.8)}
+        prompts = self.recipe.watch.prompts or (self._beginning(max(room // 10, 1)),)
+        options: dict[str, Any] = {"max_new_tokens": room // 2, "do_sample": True, "temperature": 0.8}
+        return [{"given": prompt, "sample": complete(model, prompt, **options)} for prompt in prompts]
 
 
-@dataclass(frozen=True)
+class Filling(_OneText):
+    """An encoder that fills gaps."""
+
+    ahead = 0
+
+    def _shelf(
+        self, tokenizer: Tokenizer | Pair, length: int, size: int, pad: int | None
+    ) -> Callable[[str], Callable[[Stored], Shelf]]:
+        whole = super()._shelf(tokenizer, length, size, pad)
+        assert isinstance(tokenizer, Tokenizer), "check_kind has looked"
+        assert tokenizer.mask is not None, "check_kind has looked"
+        mask, specials = tokenizer.mask, (tokenizer.pad, tokenizer.bos, tokenizer.eos, tokenizer.cls, tokenizer.sep)
+        words = np.setdiff1d(np.arange(len(tokenizer)), [mask, *(i for i in specials if i is not None)])
+        return lambda what: lambda ids: Masked(whole(what)(ids), mask, words)
+
+    def _kept_bytes(self, kept: Stored, shelf: Shelf, tokenizer: Tokenizer | Pair) -> None:
+        """Only some tokens are predicted, so nothing can be said about bytes."""
+        return
+
+    def samples(self, model: Transformer) -> list[dict[str, str]]:
+        """Every seventh token of a text, or each mask token of a prompt, filled with the likeliest."""
+        tokenizer = model.tokenizer
+        assert isinstance(tokenizer, Tokenizer), "check_kind has looked"
+        found: list[dict[str, str]] = []
+        for prompt in self.recipe.watch.prompts or (self._beginning(200),):
+            ids = torch.tensor([tokenizer.encode(prompt)])[:, : self._sizes(model.last.form)[0]]
+            if not bool((ids == tokenizer.mask).any()):
+                ids[:, 3::7] = tokenizer.mask or 0
+            with torch.no_grad():
+                logits = model(ids.to(model.last.table.device)).logits
+            assert logits is not None, "check_kind has looked at the head"
+            filled = torch.where(ids == tokenizer.mask, logits.argmax(-1).cpu(), ids)
+            found.append({"given": tokenizer.decode(ids[0], False), "sample": tokenizer.decode(filled[0])})
+        return found
+
+
+@dataclass
 class Translation:
-    """A translator of lines that belong together."""
+    """A translator of sentences."""
 
-    sources: list[str]
-    targets: list[str]
+    recipe: Recipe
+    texts: Texts
 
-    @classmethod
-    def read(cls, source: Path, target: Path) -> "Translation":
-        """Raises ValueError for files that are missing, empty or not UTF-8, or that differ in their lines."""
-        return cls(*read_pairs(source, target))
+    def data(self, model: Transformer, folder: Path) -> Parts:
+        """See Task."""
+        tokenizer, config = check_kind(model, "translate"), model.config
+        stacks, pad = config.stacks, config.pad
+        assert pad is not None, "check_kind has looked"
+        vocab = {"sources": stacks["encoder"].vocab, "targets": stacks["decoder"].vocab}
+        read = ReadPairs(tokenizer, config, self.recipe.data.longest)
+        tokens = self.recipe.batch.tokens or (2048 if is_large(self.recipe, self.texts) else 1024)
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return ("\n".join(self.sources), "\n".join(self.targets))
+        def shelf(ids: Stored) -> Shelf:
+            if not len(ids.text_bytes):
+                raise ValueError(f"no pair is left; recipe.data.longest is {self.recipe.data.longest}, raise it")
+            return Pairs(ids.columns["sources"], ids.columns["targets"], tokens, pad)
 
-    def new(self) -> Transformer:
-        at = cut(len(self.sources))
-        read, written = (lines[:at] for lines in (self.sources, self.targets))
-        source = bpe_tokenizer(read, _pieces(sum(map(len, read))), eos=True)
-        target = bpe_tokenizer(written, _pieces(sum(map(len, written))), bos=True, eos=True)
-        dim = 256 if len(self.sources) >= MANY else 128
-        return _with(Pair(source, target), Transformer(small_translator(len(source), len(target), dim)))
+        kept = cached(read, self.texts.validation, folder, vocab)
+        train = _data(self.recipe, read, self.texts.train, folder, vocab, shelf, tokens)
+        return Parts(train, shelf(kept), int(kept.text_bytes.sum()))
 
-    def data(self, model: Transformer) -> Parts:
-        return pairs(self.sources, self.targets, _tokenizer(model), model.config, size=64)
+    def samples(self, model: Transformer) -> list[dict[str, str]]:
+        """The prompts, or the first sentence that it has not seen, with what the file has."""
+        if prompts := self.recipe.watch.prompts:
+            return [{"given": prompt, "sample": translate(model, prompt)} for prompt in prompts]
+        source, target = next((row.texts for row in self.texts.validation if row.texts[0].strip()), ("", ""))
+        return [{"given": source, "sample": translate(model, source), "target": target}] if source else []
 
-    @property
-    def kept_bytes(self) -> int:
-        return sum(len(line.encode()) + 1 for line in self.targets[cut(len(self.targets)) :])  # an end of line each
-
-    def sample(self, model: Transformer) -> dict[str, str]:
-        """The first sentence that it has not seen, what it makes of it, and what the file has."""
-        source, target = (lines[cut(len(lines))] for lines in (self.sources, self.targets))
-        return {"source": source, "sample": translate(model, source) if source.strip() else "", "target": target}
-
-
-def _pieces(characters: int) -> int:
-    """The size of a vocabulary of byte pairs for so much text."""
-    return min(max(512, characters // 100), 8000)
-
-
-def _with(tokenizer: Tokenizer | Pair, model: Transformer) -> Transformer:
-    model.tokenizer = tokenizer
-    return model
+    def scores(self, model: Transformer) -> dict[str, Any]:
+        """BLEU and chrF of the first sentences kept for validation."""
+        try:
+            return translation_scores(model, self.texts.validation, SCORED)
+        except ValueError as error:  # texts in pieces can be learned all the same
+            NOTES.warning("no BLEU: %s", error)
+            return {}
 
 
-def _tokenizer(model: Transformer) -> Tokenizer | Pair:
-    if model.tokenizer is None:
-        raise ValueError("the model has no tokenizer; save one beside its weights first")
-    return model.tokenizer
+def _data(
+    recipe: Recipe,
+    read: Reading,
+    part: Part,
+    folder: Path,
+    vocab: dict[str, int],
+    shelf: Callable[[Stored], Shelf],
+    tokens: int,
+) -> Data:
+    if recipe.data.stream:
+        return Streamed(slabs(read, part, SLAB * tokens), shelf)
+    return shelf(cached(read, part, folder, vocab))

@@ -1,0 +1,144 @@
+"""Texts to ids, some thousand at a time, with what a model needs around them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from clearhead.config import TransformerConfig
+from clearhead.text.pair import Pair
+from clearhead.text.tokenizer import Tokenizer
+from clearhead.train.data_files import Part
+from clearhead.train.data_ids import Ids, Stored, in_groups, key_of, store, stored
+
+
+@dataclass(frozen=True)
+class ReadText:
+    """Texts for a model with one stack: what goes in front of a document, and what behind it."""
+
+    tokenizer: Tokenizer | Pair
+    before: int | None
+    behind: int | None
+
+    names = ("ids",)
+
+    def __call__(self, part: Part) -> Iterator[Stored]:
+        """Texts without a character are left out."""
+        at = part.start
+        for group in in_groups(part):
+            kept = [i for i, row in enumerate(group) if row.texts[0].strip() or part.rows.running]
+            numbers = None if part.rows.running else [at + i + 1 for i in kept]
+            rows = _encoded(self.tokenizer, [group[i].texts[0] for i in kept], numbers, add_special_tokens=False)
+            sizes = [len(group[i].texts[0].encode()) for i in kept]
+            for n, i in enumerate(kept):
+                if group[i].begins and self.before is not None:
+                    rows[n].insert(0, self.before)
+                if group[i].ends and self.behind is not None:
+                    rows[n].append(self.behind)
+                    sizes[n] += 1
+            begins = np.array([group[i].begins for i in kept], dtype=np.bool_)
+            yield Stored({"ids": Ids.of(rows)}, begins, np.array(sizes, dtype=np.int64))
+            at += len(group)
+
+
+@dataclass(frozen=True)
+class ReadPairs:
+    """Sources, and targets that end in eos and do not begin with what the decoder is fed first."""
+
+    tokenizer: Tokenizer | Pair
+    config: TransformerConfig
+    longest: int | None  # pairs with more tokens on a side are left out
+
+    names = ("sources", "targets")
+
+    def __call__(self, part: Part) -> Iterator[Stored]:
+        """Raises ValueError for a text longer than the model's positions, naming its line."""
+        first, eos, at = self.config.first, self.tokenizer.eos, part.start
+        limits = [None if s.positions is None else s.positions.count for s in self.config.stacks.values()]
+        for group in in_groups(part):
+            numbers = [at + i + 1 for i in range(len(group))]
+            read = _encoded(self.tokenizer, [row.texts[0] for row in group], numbers)
+            written = _encoded(self.tokenizer, [row.texts[1] for row in group], numbers, target=True)
+            written = [row[1:] if row[0] == first else row for row in written]
+            written = [row if eos is None or row[-1:] == [eos] else [*row, eos] for row in written]
+            kept = [
+                i
+                for i, both in enumerate(zip(read, written, strict=True))
+                if self.longest is None or max(map(len, both)) <= self.longest
+            ]
+            for rows, limit in zip((read, written), limits, strict=True):
+                for i in kept:
+                    if limit is not None and len(rows[i]) > limit:
+                        raise ValueError(
+                            f"line {at + i + 1} has {len(rows[i])} tokens, but the model has {limit} positions; "
+                            f"shorten it, or set data.longest to {limit}"
+                        )
+            sizes = np.array([len(group[i].texts[1].encode()) + 1 for i in kept], dtype=np.int64)
+            columns = {"sources": Ids.of([read[i] for i in kept]), "targets": Ids.of([written[i] for i in kept])}
+            yield Stored(columns, np.ones(len(kept), dtype=np.bool_), sizes)
+            at += len(group)
+
+
+Reading = ReadText | ReadPairs
+
+
+def cached(read: Reading, part: Part, folder: Path, vocab: dict[str, int]) -> Stored:
+    """The ids of a part, made when they are first asked for and from then on read from the folder.
+
+    vocab: how many ids the model has, by column. Raises ValueError for ids beyond.
+    """
+    options = (read.before, read.behind) if isinstance(read, ReadText) else (read.config.first, read.longest)
+    file = folder / f"{key_of(read.tokenizer, part.rows.digest, part.start, part.stop, read.names, options)}.arrow"
+    if not file.exists():
+        store(read(part), read.names, file)
+    found = stored(file, read.names)
+    for name, ids in found.columns.items():
+        if ids.largest >= vocab[name]:
+            raise ValueError(
+                f"the data holds the id {ids.largest}, but the model has {vocab[name]}, from 0; its tokenizer does "
+                "not belong to it"
+            )
+    return found
+
+
+def slabs(read: Reading, part: Part, tokens: int) -> Callable[[], Iterator[Stored]]:
+    """The ids of a part in memory, at least so many tokens at a time; less than that at the end is left out."""
+
+    def run() -> Iterator[Stored]:
+        held, size = list[Stored](), 0
+        for group in read(part):
+            held.append(group)
+            size += group.columns[read.names[0]].total
+            if size >= tokens:
+                yield _joined(held, read.names)
+                held, size = [], 0
+
+    return run
+
+
+def _joined(groups: list[Stored], names: tuple[str, ...]) -> Stored:
+    columns = {
+        name: Ids.of([ids[i] for g in groups for ids in [g.columns[name]] for i in range(len(ids))]) for name in names
+    }
+    begins, sizes = (np.concatenate([getattr(g, name) for g in groups]) for name in ("begins", "text_bytes"))
+    return Stored(columns, begins, sizes)
+
+
+def _encoded(
+    tokenizer: Tokenizer | Pair,
+    texts: list[str],
+    numbers: list[int] | None,
+    target: bool = False,
+    add_special_tokens: bool = True,
+) -> list[list[int]]:
+    """Ids. numbers: the texts', by which one that the tokenizer cannot read is named."""
+    try:
+        return tokenizer.encode_batch(texts, target=target, add_special_tokens=add_special_tokens)
+    except ValueError:
+        for number, text in zip(numbers or (), texts, strict=False):
+            try:
+                tokenizer.encode(text, target=target, add_special_tokens=add_special_tokens)
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}") from error
+        raise

@@ -1,0 +1,164 @@
+"""What a run starts from: a model that is there, or a new one with a tokenizer, both by the size of the data."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from clearhead.config import Head, Stack, TransformerConfig
+from clearhead.families.load import MODEL_TYPE, load
+from clearhead.families.presets import small_encoder, small_lm, small_translator
+from clearhead.families.store import read_json
+from clearhead.model.attention import Attention
+from clearhead.model.transformer import Transformer
+from clearhead.text.build import bpe_tokenizer, bytes_tokenizer, char_tokenizer, unigram_tokenizer, word_tokenizer
+from clearhead.text.pair import Pair
+from clearhead.text.tokenizer import Tokenizer
+from clearhead.train.data_files import Part, Texts
+from clearhead.train.recipe import Recipe, Vocabulary
+
+LARGE = 2_000_000  # characters, from which on a text is worth pieces of words and a wider model
+MANY = 5_000  # sentence pairs, likewise
+LEARNED_FROM = 200_000_000  # characters that a tokenizer is learned from, at most
+KINDS = {"lm": "a decoder alone", "translate": "an encoder and a decoder", "mlm": "an encoder alone"}
+
+
+def is_large(recipe: Recipe, texts: Texts) -> bool:
+    """Whether there is enough for a wider model and larger batches."""
+    return texts.rows >= MANY if recipe.task == "translate" else texts.characters >= LARGE
+
+
+def begin(recipe: Recipe, texts: Texts, device: str) -> Transformer:
+    """The model as it is before the first step, the same for the same seed.
+
+    Raises ValueError for a model that is not of the task's kind, or has no tokenizer.
+    """
+    torch.manual_seed(recipe.seed)
+    if recipe.model.start is None:
+        model = new(recipe, texts).to(device)
+    else:
+        model = load(recipe.model.start, dtype=torch.float32, device=device)
+    check_kind(model, recipe.task)
+    return model
+
+
+def check_kind(model: Transformer, task: str) -> Tokenizer | Pair:
+    """The model's tokenizer. Raises ValueError for a model that cannot be trained so, naming what it is."""
+    config, kinds = model.config, {"encoder": "mlm", "decoder": "lm", "encoder decoder": "translate"}
+    is_for = kinds[" ".join(config.stacks)]
+    if is_for != task:
+        raise ValueError(f"the model is {KINDS[is_for]}, but {task} needs {KINDS[task]}; use train {is_for}")
+    if not isinstance(config.head, Head):
+        raise ValueError(
+            f"the model's head is {type(config.head).__name__}; training on text needs one that writes tokens"
+        )
+    tokenizer = model.tokenizer
+    if tokenizer is None:
+        raise ValueError("the model has no tokenizer; save one beside its weights first")
+    if task == "mlm" and (isinstance(tokenizer, Pair) or tokenizer.mask is None):
+        raise ValueError("the model's tokenizer has no mask token, which mlm hides words behind; use another model")
+    if task == "translate" and (config.pad is None or config.first is None):
+        raise ValueError("the model has no pad or start token; a translator needs both, set them in its config.json")
+    return tokenizer
+
+
+def drop(model: Transformer, share: float) -> None:
+    """Another dropout than the config's, which stays as it is."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = share
+        elif isinstance(module, Attention):
+            module.dropout = share
+
+
+def new(recipe: Recipe, texts: Texts) -> Transformer:
+    """A model for these texts, drawn from torch's global generator, with its tokenizer."""
+    tokenizer = tokenizer_for(recipe, texts)
+    config = config_for(recipe, texts, tokenizer)
+    if recipe.model.dropout is not None:
+        config = replace(config, dropout=recipe.model.dropout)
+    model = Transformer(config)
+    model.tokenizer = tokenizer
+    return model
+
+
+def tokenizer_for(recipe: Recipe, texts: Texts) -> Tokenizer | Pair:
+    """Learned from the part that is trained on; characters from all of it, so that none is unknown."""
+    said = recipe.tokenizer
+    if recipe.task != "translate":
+        char = said.kind == "auto" and recipe.task == "lm" and not is_large(recipe, texts)
+        kind = "char" if char else said.kind
+        return _learned(replace(said, kind=kind), texts, (0,), mask=recipe.task == "mlm")
+    if said.shared:
+        return _learned(said, texts, (0, 1), eos=True)
+    return Pair(_learned(said, texts, (0,), eos=True), _learned(said, texts, (1,), bos=True, eos=True))
+
+
+def _learned(said: Vocabulary, texts: Texts, sides: tuple[int, ...], **specials: bool) -> Tokenizer:
+    if said.kind == "byte":
+        return bytes_tokenizer(**specials)
+    read = list(_characters(texts.train, sides))
+    if said.kind == "char":
+        return char_tokenizer([*read, *_characters(texts.validation, sides)], **specials)
+    if said.kind == "word":
+        return word_tokenizer(read, r"\s+", unk=True, **specials)
+    build: Callable[..., Tokenizer] = unigram_tokenizer if said.kind == "unigram" else bpe_tokenizer
+    size = said.size or min(max(512, sum(map(len, read)) // 100), 8000)
+    return build((line for text in read for line in text.split("\n")), size, **specials)
+
+
+def _characters(part: Part, sides: tuple[int, ...]) -> Iterator[str]:
+    """The texts of a part, as far as a tokenizer is learned from them."""
+    size = 0
+    for row in part:
+        for side in sides:
+            yield row.texts[side]
+            size += len(row.texts[side])
+        if size >= LEARNED_FROM:
+            return
+
+
+def config_for(recipe: Recipe, texts: Texts, tokenizer: Tokenizer | Pair) -> TransformerConfig:
+    """The recipe's config, or one by the size of the data; its vocabulary and special ids are the tokenizer's."""
+    sizes = (tokenizer.source, tokenizer.target) if isinstance(tokenizer, Pair) else (tokenizer, tokenizer)
+    read, written = map(len, sizes)
+    asked = recipe.model
+    config = (
+        _of_file(Path(asked.config))
+        if asked.config is not None
+        else _of_size(recipe, is_large(recipe, texts), read, written)
+    )
+    stacks: dict[str, Any] = {}
+    for (name, stack), vocab in zip(config.stacks.items(), (read, written), strict=False):
+        stacks[name] = _with(stack, vocab, asked.layers)
+    specials = {"pad": tokenizer.pad, "bos": tokenizer.bos, "eos": tokenizer.eos}
+    return replace(config, **stacks, **specials)
+
+
+def _of_file(path: Path) -> TransformerConfig:
+    plain = read_json(path)
+    if plain.get("model_type") != MODEL_TYPE:
+        raise ValueError(
+            f"{path} has model_type {plain.get('model_type')!r}; a new model needs one that clearhead saved"
+        )
+    return TransformerConfig.from_dict({key: value for key, value in plain.items() if key != "model_type"})
+
+
+def _of_size(recipe: Recipe, large: bool, read: int, written: int) -> TransformerConfig:
+    wide = {"lm": 384, "translate": 256, "mlm": 256}[recipe.task]
+    dim, step = recipe.model.dim or (wide if large else 128), 32 if recipe.task == "translate" else 64
+    if dim % step:
+        raise ValueError(f"recipe.model.dim is {dim}; heads are {step} wide, so it must be a multiple of {step}")
+    if recipe.task == "lm":
+        return small_lm(read, dim)
+    if recipe.task == "mlm":
+        return small_encoder(read, dim)
+    config = small_translator(read, written, dim)
+    return replace(config, shared_embeddings=True, head=Head(tied=True)) if recipe.tokenizer.shared else config
+
+
+def _with(stack: Stack, vocab: int, layers: int | None) -> Stack:
+    return replace(stack, vocab=vocab, layers=stack.layers if layers is None else (stack.layers[0],) * layers)
