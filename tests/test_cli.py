@@ -20,7 +20,7 @@ from clearhead.text.pair import Pair
 
 VERBS = [
     *("lesson", "check", "exercise", "laws", "demo", "translate", "complete", "describe", "look", "explain"),
-    *("verify", "convert"),
+    *("verify", "convert", "serve"),
 ]
 
 
@@ -296,6 +296,31 @@ def test_look_in_a_table_in_a_map_and_as_json(folder: Path, call: Callable[..., 
     said = call("look", str(folder), words, "--heads", "2")
     assert (said.returncode, said.stdout) == (2, "")
     assert "write layer.head, counted from 0, such as 5.3" in said.stderr
+
+
+def test_look_as_a_page(folder: Path, call: Callable[..., Said], tmp_path: Path) -> None:
+    page = tmp_path / "look.html"
+    said = call("look", folder, "one two", "--to", "deux", "--html", page)
+    assert said.stdout == f"{page} shows it\n"
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    failed = call("look", folder, "one two", "--html", tmp_path / "nowhere" / "look.html")
+    assert failed.returncode == 2
+    assert "nowhere is no folder; make it first" in failed.stderr
+
+
+SERVED = {
+    "a text that it cannot read": (["three", "--port", "0"], "'three' is unknown"),
+    "a port that there is not": (["--port", "70000"], "65535"),
+    "a host that is not here": (["--host", "192.0.2.1", "--port", "0"], "cannot listen at 192.0.2.1:0"),
+}
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_serve_refuses_in_one_sentence(name: str, folder: Path, call: Callable[..., Said]) -> None:
+    words, sentence = SERVED[name]
+    failed = call("serve", folder, *words, "--no-open")
+    assert failed.returncode == 2
+    assert sentence in failed.stderr
 
 
 def test_explain_as_text_markdown_page_and_json(folder: Path, call: Callable[..., Said], tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from clearhead import lens
+from clearhead.view.scene import QUESTIONS
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -18,6 +19,19 @@ def test_the_python_of_a_page_runs(page: str) -> None:
     names: dict[str, Any] = {}
     exec(code, names)
     assert not names["without_it"].equal(names["model"](names["ids"]).logits)
+
+
+def test_the_python_of_the_views_page_runs() -> None:
+    page = (DOCS / "view.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL))
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert float(names["row"][:8].sum()) == pytest.approx(1)
+    assert names["row"][8:].eq(-1).all()
+    assert f"# {names['picture'].head['text']}" in page
+    assert names["page"].startswith("<!doctype html>")
+    asked = re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE)
+    assert set(asked) == set(QUESTIONS)
 
 
 def test_every_question_that_the_page_names_can_be_asked() -> None:

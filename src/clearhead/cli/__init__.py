@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from clearhead.cli import learn, models, run, train  # pyright: ignore[reportUnusedImport]  # each adds its verbs  # noqa: F401
+from clearhead.cli import learn, models, run, serve, train  # pyright: ignore[reportUnusedImport]  # each adds its verbs  # noqa: F401
 from clearhead.cli.options import app
 
 

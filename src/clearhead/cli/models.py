@@ -38,6 +38,7 @@ def look(
     svg: Annotated[Path | None, typer.Option(help="Write the picture as SVG.")] = None,
     png: Annotated[Path | None, typer.Option(help="Write the picture as PNG.")] = None,
     pdf: Annotated[Path | None, typer.Option(help="Write the picture as PDF.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page to click through, which needs no network.")] = None,
     as_json: Json = False,
     device: Device = "cpu",
     dtype: Dtype = None,
@@ -50,15 +51,18 @@ def look(
     use(threads)
     chosen = [_head(words) for words in heads or []]
     files = _files(svg=svg, png=png, pdf=pdf)
+    pages = [] if html is None else [_there(html)]
     loaded = load(model, device, dtype)
     from clearhead.view.look import as_text, look
 
     found = look(loaded, text, to, heads=chosen, stat=stat, top=top)
     _draw(found, files)
+    for page in pages:
+        page.write_text(found.html(), encoding="utf-8")
     if as_json:
         show(found.to_dict())
-    elif files:
-        print("\n".join(f"{path} shows it" for path in files.values()))
+    elif files or pages:
+        print("\n".join(f"{path} shows it" for path in [*files.values(), *pages]))
     else:
         print(as_text(found, width(), colour()))
 
@@ -71,6 +75,13 @@ def _files(**paths: Path | None) -> dict[str, Path]:
 
         writable(path, kind)
     return files
+
+
+def _there(path: Path) -> Path:
+    """The path, if it can be written."""
+    if not path.parent.is_dir():
+        raise ValueError(f"{path.parent} is no folder; make it first")
+    return path
 
 
 def _draw(found: Any, files: dict[str, Path]) -> None:

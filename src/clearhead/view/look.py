@@ -3,44 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from rich.console import Console, Group
 from rich.text import Text
 from torch import Tensor
 
-from clearhead.generation.generate import generate
-from clearhead.lens.inputs import arguments, names
-from clearhead.lens.record import record
 from clearhead.lens.rows import Weights
 from clearhead.model.transformer import Transformer
+from clearhead.view.html import MAX_MB, framed, html
+from clearhead.view.reading import Part, Reading, read
+from clearhead.view.scene import Scene, title
 from clearhead.view.terminal import heat_map, plain, to_text
 
-ROOM = 64  # tokens that a model may write about which nothing was said
+NOTEBOOK_MB = 2.0  # a notebook with larger cells is slow to open
 MAP = 64  # tokens up to which a head is drawn as a map
 STATISTICS = ("entropy", "effective_keys", "max", "distance", "self", "previous", "first")
 
 
 @dataclass(frozen=True)
-class Part:
-    """One kind of attention of a model (the encoder's, the decoder's, the one across), all layers."""
-
-    name: str  # "encoder", "decoder" or "cross"
-    queries: list[str]
-    keys: list[str]
-    layers: list[Weights]
-
-
-@dataclass(frozen=True)
 class Look:
-    """Every attention of one forward pass. Draws itself; `to_dict` is plain data."""
+    """Every attention of one forward pass. Draws itself, in a notebook to click through; `to_dict` is plain data."""
 
     parts: tuple[Part, ...]
     heads: tuple[tuple[int, int], ...]  # (layer, head) to show one by one; none: a table of all
     stat: str
     top: int
+    scene: Scene | None = field(default=None, repr=False, compare=False)  # with the model; None: a finished recording
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: the statistic of every head, and for chosen heads the largest weights of each query."""
@@ -89,8 +79,32 @@ class Look:
             console.print(self.picture(100), no_wrap=True, overflow="ignore", crop=False)
         return captured.get().rstrip("\n")
 
+    def html(self, max_mb: float = MAX_MB) -> str:
+        """One file to click through, which needs no network; of the chosen heads it holds exact rows (see html.py)."""
+        return html(self._scene(), heads=self.heads, max_mb=max_mb)
 
-@torch.no_grad()
+    def widget(self) -> Any:
+        """The same for a notebook, with the model behind it. Raises ValueError if anywidget is not installed."""
+        from clearhead.view.widget import widget
+
+        return widget(self._scene())
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return framed(self.html(NOTEBOOK_MB))
+        except ValueError:  # not even the overview fits
+            return None
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        """What a notebook shows: the widget, and beside it the file for where no widget runs."""
+        from clearhead.view.widget import bundle
+
+        return bundle(self._scene(), str(self), self._repr_html_())
+
+    def _scene(self) -> Scene:
+        return Scene(Reading.of(self.parts)) if self.scene is None else self.scene
+
+
 def look(
     model: Transformer,
     text: str,
@@ -108,51 +122,15 @@ def look(
 
     Raises ValueError for an empty text, a model without tokenizer, a head that is not there, or an unknown statistic.
     """
-    if not text.strip():
-        raise ValueError("the text is empty; give some words")
     if stat not in STATISTICS:
         raise ValueError(f"stat={stat!r}; there are {', '.join(STATISTICS)}")
-    both = model.encoder is not None and model.decoder is not None
-    if to is not None and not both:
-        raise ValueError("to is given, but this model has one stack only; leave it out")
-    given = arguments(model, (text, to) if both and to is not None else text)
-    if both and to is None:
-        written = generate(model, given["input_ids"], given.get("attention_mask"), max_new_tokens=_room(model))
-        assert isinstance(written, Tensor)
-        given["decoder_input_ids"] = written[:, :-1]
-    with record(model, "*.weights") as seen:
-        model(**given)
-    parts = tuple(_parts(model, given, dict(seen)))
+    reading = read(model, text, to)
+    parts = reading.parts
     for layer, head in heads:
         if not any(layer < len(part.layers) and head < part.layers[layer].shape[1] for part in parts):
             sizes = ", ".join(f"{p.name}: {len(p.layers)} layers of {p.layers[0].shape[1]} heads" for p in parts)
             raise ValueError(f"heads: there is no {layer}.{head} (layer.head, from 0); {sizes}")
-    return Look(parts, tuple(heads), stat, top)
-
-
-def _room(model: Transformer) -> int:
-    """How many tokens it may write: the start token takes a row of the position table too."""
-    table = None if model.decoder is None else model.decoder.positions
-    limit = None if table is None else table.form.count
-    return ROOM if limit is None else min(ROOM, limit - 1)
-
-
-def _parts(model: Transformer, given: dict[str, Tensor], seen: dict[str, Any]) -> list[Part]:
-    words: dict[str, list[str]] = {}
-    both = model.encoder is not None and model.decoder is not None
-    for stack in model.config.stacks:
-        ids = given["decoder_input_ids" if both and stack == "decoder" else "input_ids"]
-        words[stack] = names(model, ids[0], stack)
-    found: list[Part] = []
-    for name, stack, part in (
-        ("encoder", "encoder", "self"),
-        ("decoder", "decoder", "self"),
-        ("cross", "decoder", "cross"),
-    ):
-        layers = [view for address, view in seen.items() if address.startswith(f"{stack}.") and f".{part}." in address]
-        if layers:
-            found.append(Part(name, words[stack], words["encoder" if name == "cross" else stack], layers))
-    return found
+    return Look(parts, tuple(heads), stat, top, Scene(reading, model, title(text)))
 
 
 def table(part: Part, stat: str) -> list[Tensor]:

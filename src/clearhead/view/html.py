@@ -1,0 +1,123 @@
+"""One file that shows everything: the module and the answers to its questions, and nothing is fetched."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Any
+
+from clearhead.view import live
+from clearhead.view.heads import Answer, floats
+from clearhead.view.page import BEGIN, document, module, policy
+from clearhead.view.pooling import block
+from clearhead.view.reading import Part
+from clearhead.view.scene import VERSION, Scene
+
+MAX_MB = 10.0
+LENS = 2e10  # multiplications that the logit lens of all positions may take
+NOTE = "Saved pictures: a number with ≈ was rounded to one byte. To ask the model itself, use clearhead serve."
+FRAME = 760  # height of the frame in a notebook, in pixels
+
+
+def html(scene: Scene, *, heads: Sequence[tuple[int, int]] = (), max_mb: float = MAX_MB) -> str:
+    """A page that needs nothing else: no server, no network, no notebook.
+
+    It holds the overview, a picture of every head, and of `heads`, (layer, head) pairs, the exact rows; as much of it
+    as `max_mb` (10^6 bytes) has room for, in this order, and it says what was left out. Raises ValueError if not even
+    the overview fits.
+    """
+    room = max_mb * 1e6 - len(module().encode()) - 4096
+    kept, wanted, left_out = list[str](), Counter[str](), Counter[str]()
+    for kind, op, args in _wanted(scene, heads):
+        wanted[kind] += 1
+        if left_out[kind] or (op == "rows" and _size(scene, args) > room):
+            left_out[kind] += 1
+            continue
+        stored = _stored(op, args, _answer(scene, op, args))
+        if len(stored) <= room:
+            room -= len(stored)
+            kept.append(stored)
+        else:
+            left_out[kind] += 1
+    if left_out["overviews"]:
+        raise ValueError(f"max_mb={max_mb:g} has no room for the overview; give more")
+    left = [f"{count} of {wanted[kind]} {kind}" for kind, count in left_out.items() if count]
+    note = NOTE if not left else f"{NOTE} Left out, for want of room in {max_mb:g} MB: {', '.join(left)}."
+    script = f"{module()}\n{BEGIN}"
+    meta = Answer({**_meta(scene, wanted["logit lenses"] > left_out["logit lenses"]), "note": note})
+    body = "".join([_stored("meta", {}, meta), *kept, f'<script type="module">{script}</script>\n'])
+    allowed = f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(script))}">\n'
+    return document(scene.title or "clearhead", "embedded", body, allowed, version=str(VERSION))
+
+
+def framed(page: str) -> str:
+    """A page as the output of a notebook's cell: in a frame that can neither reach the notebook nor be reached."""
+    return (
+        f'<iframe srcdoc="{escape(page)}" sandbox="allow-scripts allow-downloads" title="clearhead" '
+        f'style="width: 100%; height: {FRAME}px; border: 0"></iframe>'
+    )
+
+
+def _wanted(scene: Scene, heads: Sequence[tuple[int, int]]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """What the file should hold, the most important first: what kind of thing, the question and its arguments."""
+    parts = scene.shown.reading.parts
+    for part in parts:
+        yield "overviews", "overview", {"stack": part.name}
+    for part in parts:
+        for layer, head in sorted(_heads(part), key=lambda place: place not in heads):
+            yield "pictures", "image", {"stack": part.name, "layer": layer, "head": head}
+    for query in _seen_through(scene):
+        yield "logit lenses", "lens", {"stack": live.abilities(scene.model)["lens"][0], "query": query}
+    for part in parts:
+        for layer, head in _heads(part):
+            if (layer, head) in heads:
+                yield "exact heads", "rows", {"stack": part.name, "layer": layer, "head": head}
+
+
+def _answer(scene: Scene, op: str, args: dict[str, Any]) -> Answer:
+    """The scene's; there is no page here that could ask for more of it later."""
+    if op == "rows":
+        part = scene.shown.part(args)
+        rows = block(part.layers[args["layer"]], args["head"], slice(None))
+        return Answer({"queries": rows.shape[0], "keys": rows.shape[1]}, floats(rows))
+    answer = scene.ask(op, args)
+    return answer._replace(head={**answer.head, "done": True}) if op == "overview" else answer
+
+
+def _size(scene: Scene, args: dict[str, Any]) -> int:
+    """The bytes of a head's exact rows."""
+    part = scene.shown.part(args)
+    return 4 * len(part.queries) * len(part.keys)
+
+
+def _heads(part: Part) -> list[tuple[int, int]]:
+    return [(layer, head) for layer, view in enumerate(part.layers) for head in range(view.shape[1])]
+
+
+def _seen_through(scene: Scene) -> range:
+    """The positions of which the logit lens is stored: all of them, unless that would take long."""
+    model, reading = scene.model, scene.shown.reading
+    if model is None or not live.abilities(model)["lens"]:
+        return range(0)
+    stack = model.last.form
+    cost = len(reading.follows) * (len(stack.layers) + 1) * stack.vocab * model.config.dim
+    return range(len(reading.follows) if cost <= LENS else 0)
+
+
+def _meta(scene: Scene, lens: bool) -> dict[str, Any]:
+    """Nothing can be asked of a model any more."""
+    head = scene.ask("meta").head
+    can = {**live.abilities(None), "lens": head["can"]["lens"] if lens else []}
+    return {**head, "live": False, "can": can}
+
+
+def _stored(op: str, args: dict[str, Any], answer: Answer) -> str:
+    """A block of data, which no browser runs: base64 of what deflate makes of the answer."""
+    key = f"{op} {json.dumps(args, sort_keys=True, separators=(',', ':'))}"
+    press = zlib.compressobj(9, zlib.DEFLATED, -15)
+    data = base64.b64encode(press.compress(answer.packed()) + press.flush()).decode()
+    return f'<script type="application/octet-stream" data-clearhead data-key="{escape(key)}">{data}</script>\n'
