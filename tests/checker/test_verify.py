@@ -19,6 +19,7 @@ import clearhead
 from checker.wrong_homes import PORTS
 from clearhead.checker.ports import CAUSES
 from clearhead.checker.verify import compared, edited, verify, verify_of, with_fingerprint, with_home
+from clearhead.config import Rotary
 from clearhead.families.convert import convert
 from clearhead.families.fingerprint import FILE, probe
 from clearhead.families.presets import small_lm
@@ -223,6 +224,13 @@ def test_edits_that_no_cause_explains() -> None:
     assert edited(plain, small_lm(29, 128))[0] is None
     one = replace(config, decoder=replace(config.decoder, layers=config.decoder.layers[:1]))
     assert edited(plain, one) == (None, "the number of layers")
+    layers = [*config.decoder.layers]
+    layers[3] = replace(layers[3], self_attention=replace(layers[3].self_attention, rotary=Rotary(theta=77.0)))
+    words = "decoder.layers.3.self_attention.rotary.theta 77.0 in place of 10000.0"
+    assert edited(plain, replace(config, decoder=replace(config.decoder, layers=tuple(layers)))) == (
+        "rotary-theta",
+        words,
+    )
     cause, words = edited({**plain, "old": 1}, config)
     assert cause is None
     assert words.startswith("config.old is not a field")

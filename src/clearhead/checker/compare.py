@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.checker.law import answer
-from clearhead.checker.ports import changes, first_change
 from clearhead.checker.reached import points
+from clearhead.checker.variants import Part, parts, variants
 from clearhead.model.transformer import Transformer
 
 ROOM = {torch.float64: 1e-6}  # b may compute parts in float32, as many do; other types:
@@ -47,8 +47,8 @@ def compare_models(a: Callee, b: Callee, inputs: Inputs) -> Comparison:
     Returns:
         A Comparison. Equal means: within 1e-6 of the largest logit (1e-4 for functions that answer in less than
         float64). The first point is an address of `clearhead.sites` for two models of ours, else a submodule where
-        names or order correspond. The cause is a detail of the config which, changed in the one of ours, gives the
-        other's logits; None if no known one does.
+        names or order correspond, or "logits" if all of these agree. The cause is a detail of the config which, changed
+        in the one of ours, everywhere or in one layer, gives the other's logits; None if no known one does.
 
     Raises:
         ValueError: the outputs have different shapes.
@@ -63,7 +63,7 @@ def compare_models(a: Callee, b: Callee, inputs: Inputs) -> Comparison:
     if apart(left, right) <= room:
         return Comparison(True, largest, None, None, f"equal: the logits differ by {largest:.2g} at most")
     site = first_point(a, b, given, room)
-    cause, why = explained(a, b, given, (left, right), room)
+    cause, why = explained(a, b, given, (left, right), site, room)
     where = f"first at {site}" if site else "no inner point of the two corresponds"
     return Comparison(False, largest, site, cause, f"different: the logits differ by {largest:.2g}; {where}; {why}")
 
@@ -102,30 +102,41 @@ def apart(a: Tensor, b: Tensor) -> float:
 
 
 def first_point(a: Callee, b: Callee, inputs: Any, room: float) -> str | None:
-    """The first point at which both have come by something, and by different things."""
+    """The first point at which both have come by something, and by different things; the last are the logits. None if
+    no points of the two correspond.
+    """
     if not isinstance(a, nn.Module) or not isinstance(b, nn.Module):
         return None
+    site = None
     for name, left, right in points(a, b, lambda model: run(model, inputs)):
+        site = "logits"
         if apart(seen(left, inputs), seen(right, inputs)) > room:
             return name
-    return None
+    return site
 
 
-def explained(a: Callee, b: Callee, inputs: Any, outputs: tuple[Tensor, Tensor], room: float) -> tuple[str | None, str]:
-    """(cause, words): the change of one that comes nearest to the other, if that is near enough."""
+def explained(
+    a: Callee, b: Callee, inputs: Any, outputs: tuple[Tensor, Tensor], site: str | None, room: float
+) -> tuple[str | None, str]:
+    """(cause, words): the change of one that comes nearest to the other, if that is near enough; first what is changed
+    everywhere, then what is changed in one part, around the site where that is known.
+    """
     sides = ((a, outputs[1], "ab"), (b, outputs[0], "ba"))
     known = [(own, wanted, names) for own, wanted, names in sides if isinstance(own, Transformer)]
-    for own, wanted, names in known:
-        fitting = [found for found in tried(own, inputs, wanted) if found[0] <= room]
-        if fitting:
-            _, cause, words = min(fitting, key=lambda found: found[0])
-            return cause, f"cause {cause}: {words.format(*names)}"
+    for alone in (False, True):
+        for own, wanted, names in known:
+            places = parts(own.config, site) if alone else [None]
+            tries = (found for part in places for found in tried(own, part, inputs, wanted))
+            fitting = [found for found in tries if found[0] <= room]
+            if fitting:
+                _, cause, words = min(fitting, key=lambda found: found[0])
+                return cause, f"cause {cause}: {words.format(*names)}"
     return None, "no known cause explains it" if known else "a cause is looked for only in a clearhead.Transformer"
 
 
-def tried(model: Transformer, inputs: Any, wanted: Tensor) -> Iterator[tuple[float, str, str]]:
+def tried(model: Transformer, part: Part | None, inputs: Any, wanted: Tensor) -> Iterator[tuple[float, str, str]]:
     """(distance to what is wanted, cause, words) for every change that the weights allow."""
-    if isinstance(inputs, dict):
+    if isinstance(inputs, dict) and part is None:
         for name in (n for n in inputs if n.endswith("attention_mask")):
             less = {key: value for key, value in inputs.items() if key != name}
             yield (
@@ -133,27 +144,9 @@ def tried(model: Transformer, inputs: Any, wanted: Tensor) -> Iterator[tuple[flo
                 "mask-ignored",
                 f"{{0}} gives what {{1}} gives without {name}",
             )
-    for cause, config in changes(model.config):
-        other = with_config(model, config)
-        if other is None:
-            continue
+    for made in variants(model, part):
         try:
-            distance = apart(seen(run(other, inputs), inputs), wanted)
+            distance = apart(seen(run(made.model, inputs), inputs), wanted)
         except (ValueError, RuntimeError, IndexError):  # the change does not fit this model or this text
             continue
-        yield (
-            distance,
-            cause.name,
-            f"{cause.says}; {{0}} gives what {{1}} gives with {first_change(model.config, config)}",
-        )
-
-
-def with_config(model: Transformer, config: Any) -> Transformer | None:
-    """The same weights under another config; None where it wants weights that there are not."""
-    try:
-        with torch.device("meta"):
-            made = Transformer(config)
-        left_out = made.load_state_dict(model.state_dict(), strict=False, assign=True).missing_keys
-    except (ValueError, RuntimeError, AssertionError, TypeError):
-        return None
-    return None if left_out else made.eval()
+        yield distance, made.cause, f"{made.says}; {{0}} gives what {{1}} gives with {made.change}"

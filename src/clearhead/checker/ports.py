@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from clearhead.config import Activation, Attention, FeedForward, Head, Layer, Norm, Positions, Rotary, Stack
+from clearhead.config import Activation, Attention, Dense, FeedForward, Head, Layer, Norm, Positions, Rotary, Stack
 from clearhead.config import TransformerConfig as Config
 
 Change = Callable[[Any], Any]
@@ -78,6 +78,12 @@ def other_layout(part: Any) -> Any:
     return replace(part, layout="pairs" if part.layout == "half" else "half") if isinstance(part, Rotary) else part
 
 
+def bent(config: Config) -> Iterator[Config]:
+    """Another activation in the feed-forward layers, in the dense layer of the head, in both."""
+    for kind in (FeedForward, Dense, FeedForward | Dense):
+        yield from each(kind, activation=get_args(Activation))(config)
+
+
 def uncapped(config: Config) -> Iterator[Config]:
     """Without the cap on the scores, on the logits, on both."""
     for kind in (Attention, Head, Attention | Head):
@@ -135,7 +141,7 @@ CAUSES = (
         "the gain of the norms is w in one and 1 + w in the other",
         turned(swapped),
     ),
-    Cause("activation", "the activation of the feed-forward layer", each(FeedForward, activation=get_args(Activation))),
+    Cause("activation", "the activation of the feed-forward layers, or of the head", bent),
     Cause("embedding-scale", "the factor on the embeddings", by_width(Stack, "embedding_scale")),
     Cause("head-scale", "the factor before a tied head", by_width(Head, "scale")),
     Cause("position-offset", "the row of the position table at which a text begins", offsets),
@@ -159,10 +165,12 @@ CAUSES = (
 
 
 def changes(config: Config) -> Iterator[tuple[Cause, Config]]:
-    """Every cause with every config that it leads to from this one."""
+    """Every cause with every config that it leads to from this one, and that none before it does."""
+    seen = {config}
     for cause in CAUSES:
         for changed in cause.ways(config):
-            if changed != config:
+            if changed not in seen:
+                seen.add(changed)
                 yield cause, changed
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import json
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -149,14 +150,19 @@ def edited(stored: dict[str, Any], now: TransformerConfig) -> tuple[str | None, 
         return None, "the number of layers"
     ways = [(now, before, list(changes(now))), (before, now, list(changes(before)))]
     exact = [cause.name for _, end, known in ways for cause, config in known if config == end]
-    field = words.split()[0] + "."  # a part of what the bank changes may have changed
+    field = anywhere(words)  # a part of what the bank changes may have changed, in one layer or in all
     near = [
         cause.name
         for start, _, known in ways
         for cause, config in known
-        if field.startswith(first_change(start, config).split()[0] + ".")
+        if field.startswith(anywhere(first_change(start, config)))
     ]
     return next(iter(exact + near), None), words
+
+
+def anywhere(change: str) -> str:
+    """The field that a change begins with, whatever the layer."""
+    return re.sub(r"layers\.\d+", "layers", change.split()[0]) + "."
 
 
 def opened(library: ModuleType, path: Path, home: Home, dtype: torch.dtype) -> tuple[nn.Module, list[str]]:
