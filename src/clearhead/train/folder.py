@@ -74,25 +74,25 @@ def last_saved(folder: Path) -> Path | None:
     return place if place.exists() else None
 
 
-def publish(folder: Path) -> None:
-    """The checkpoint's model as the folder's own: each file replaced at once, the weights last."""
-    files = [file for file in (folder / CHECKPOINT).iterdir() if not file.name.startswith("training.")]
+def publish(folder: Path, source: str = CHECKPOINT) -> None:
+    """The model of the checkpoint, or of another source, as the folder's own: each file at once, the weights last."""
+    files = [file for file in (folder / source).iterdir() if not file.name.startswith("training.")]
     for file in sorted(files, key=lambda file: file.suffix == ".safetensors"):
         fresh = folder / f".{file.name}.new"
         shutil.copyfile(file, fresh)
         os.replace(fresh, folder / file.name)
 
 
-def read_log(folder: Path) -> list[dict[str, Any]]:
-    """The steps that are written down, without one that a killed process wrote half of."""
-    file = folder / LOG
+def read_log(folder: Path, name: str = LOG) -> list[dict[str, Any]]:
+    """What is written down by step, without a line that a killed process wrote half of."""
+    file = folder / name
     lines = file.read_text(encoding="utf-8").split("\n")[:-1] if file.exists() else []
     return [json.loads(line) for line in lines]
 
 
-def cut_log(folder: Path, step: int) -> None:
+def cut_log(folder: Path, step: int, name: str = LOG) -> None:
     """Forget the steps after this one: they will be done again."""
-    kept = [line for line in read_log(folder) if line["step"] <= step]
-    fresh = folder / f".{LOG}.new"
-    fresh.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-    os.replace(fresh, folder / LOG)
+    kept = [line for line in read_log(folder, name) if line["step"] <= step]
+    fresh = folder / f".{name}.new"
+    fresh.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept), encoding="utf-8")
+    os.replace(fresh, folder / name)

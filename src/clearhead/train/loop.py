@@ -1,7 +1,8 @@
 """The training loop, to be read from top to bottom."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -68,6 +69,7 @@ def train(
     save: Callable[[Checkpoint], None] | None = None,
     start: Checkpoint | None = None,
     after: Callable[[Checkpoint, History], bool] | None = None,
+    best: Callable[[Transformer], None] | None = None,
     here: Spread = ALONE,
 ) -> History:
     """Train the model in place up to step `recipe.steps`, or until patience ends; it is left in eval mode.
@@ -75,6 +77,7 @@ def train(
     after: told of each step when it is done; True saves and ends the training there. The last step is always saved.
     evaluate: given the model in eval mode, with complete weights; a lower score is better.
     start: a checkpoint whose model this is, to go on from; the batches must then begin where they were left.
+    best: given the model whenever its score is lower than all before.
     here: this process among several; each gives its own share of every batch, and all of them end at the same step.
     Loss is per target token over the whole step. Same seed, same machine, same number of threads: same result.
     Raises ValueError if a gradient is not finite, naming the step, the first parameter and the first bad place before.
@@ -101,7 +104,10 @@ def train(
             history.tokens += count
             history.seconds += time.perf_counter() - started
             if evaluate is not None and recipe.evaluate_every and step % recipe.evaluate_every == 0:
-                history.scores.append((step, _score(model, evaluate, here)))
+                with aside(model, here) as complete:
+                    history.scores.append((step, here.agreed(evaluate(complete))))
+                    if best is not None and history.is_best():
+                        best(complete)
             if progress is not None:
                 progress.show(loss, history.tokens / history.seconds)
             reached = Checkpoint(model, movers, step, tuple(history.scores))
@@ -153,13 +159,10 @@ def _clipped(model: Transformer, batches: list[Batch], recipe: Recipe, step: int
         raise ValueError(f"{error}; {found}") from error
 
 
-def _score(model: Transformer, evaluate: Callable[[Transformer], float], here: Spread) -> float:
-    """Evaluated without a trace: dropout goes on with the numbers that would have come next anyway."""
-    with torch.random.fork_rng(devices=_cuda(here.device)), torch.no_grad():
-        found = evaluate(here.whole(model.eval()))
+@contextmanager
+def aside(model: Transformer, here: Spread = ALONE) -> Generator[Transformer]:
+    """The complete model in eval mode, for a look that leaves no trace: random numbers go on as if nobody had."""
+    devices = [here.device] if here.device.startswith("cuda") else []
+    with torch.random.fork_rng(devices), torch.no_grad():
+        yield here.whole(model.eval())
     model.train()
-    return here.agreed(found)
-
-
-def _cuda(device: str) -> list[str]:
-    return [device] if device.startswith("cuda") else []

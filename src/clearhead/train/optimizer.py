@@ -63,6 +63,13 @@ def optimizers(model: nn.Module, rates: Rates) -> list[Optimizer]:
     return found
 
 
+def moments(found: list[Optimizer]) -> int:
+    """The bytes that the optimizers' moments take: AdamW has two for each parameter, Muon one."""
+    sizes = {id(one): (2 if isinstance(one, AdamW) else 1) for one in found}
+    groups = ((sizes[id(one)], group["params"]) for one in found for group in one.param_groups)
+    return sum(times * sum(p.numel() * p.element_size() for p in parameters) for times, parameters in groups)
+
+
 def set_rates(found: list[Optimizer], share: float) -> None:
     """Every group's learning rate to this share of its peak."""
     for group in (g for optimizer in found for g in optimizer.param_groups):

@@ -1,212 +1,222 @@
 """A training run in a folder of its own: begun, logged, saved, stopped, gone on with, and scored at the end."""
 
-import hashlib
-import json
 import logging
-import signal
-import time
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
-from typing import Any, Literal, TextIO
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 
-from clearhead.families.load import load
 from clearhead.families.store import read_json
 from clearhead.model.transformer import Transformer
+from clearhead.train import loop
 from clearhead.train.data import Parts, stream
 from clearhead.train.folder import (
     ASKED,
     CHECKPOINT,
-    LOG,
     REPORT,
     check_asked,
     check_use,
-    cut_log,
     last_saved,
     locked,
     publish,
     put,
     read_log,
 )
-from clearhead.train.loop import History, Recipe, train
+from clearhead.train.keep import check_space, given, keep, keep_best
+from clearhead.train.loop import train
 from clearhead.train.loss import Batch
-from clearhead.train.optimizer import Rates
+from clearhead.train.optimizer import Rates, optimizers
+from clearhead.train.page import machine, page
 from clearhead.train.progress import Progress
+from clearhead.train.recipe import FILE, Recipe, fixed, write_recipe
 from clearhead.train.save import Checkpoint, load_checkpoint, save_checkpoint
-from clearhead.train.schedule import cosine
+from clearhead.train.schedule import Schedule, cosine, inverse_sqrt, wsd
 from clearhead.train.score import evaluate
-from clearhead.train.task import Continuation, Task, Translation
+from clearhead.train.spread import Spread, spread
+from clearhead.train.start import begin, drop
+from clearhead.train.task import Task, task_of
+from clearhead.train.watch import SAMPLES, Watch, check_texts
 
 NOTES = logging.getLogger(__name__)
 EPOCHS, FEWEST, MOST = 20, 200, 5000  # by default so many, within so many steps
+PAGE = "report.html"
+WHOLE = "what was saved before is whole: make room, then go on with --resume"
+IDS = ".data"  # of the run's folder: the texts as ids
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What a run is asked to do. lm: one file; translate: two, whose lines belong together."""
-
-    kind: Literal["lm", "translate"]
-    files: tuple[Path, ...]
-    start: str | None = None  # the model to start from; None: a new one
-    seed: int = 0
-    steps: int | None = None  # None: 20 epochs, but 200 to 5,000 steps
-    save_every: int = 100
-    device: str = "cpu"
-
-    def read(self) -> Task:
-        """The texts. Raises ValueError for files that cannot be used."""
-        return Continuation.read(*self.files) if self.kind == "lm" else Translation.read(*self.files)
-
-    @property
-    def rates(self) -> Rates:
-        """A new model learns quickly; one that knows something already, gently."""
-        return Rates(adamw=2e-3, muon=0.02, decay=0.1) if self.start is None else Rates(adamw=2e-4, decay=0.1)
-
-    def recipe(self, parts: Parts) -> Recipe:
-        """Up, then down half a cosine."""
-        steps = self.steps or min(max(EPOCHS * parts.train.per_epoch, FEWEST), MOST)
-        return Recipe(steps=steps, rates=self.rates, schedule=cosine(steps // 10, steps), save_every=self.save_every)
-
-    def asked(self, task: Task) -> dict[str, Any]:
-        """What must stay the same for a run to go on, and where it came from."""
-        return {
-            "kind": self.kind,
-            "files": [str(file) for file in self.files],
-            "data": "sha256 " + hashlib.sha256("\0".join(task.texts).encode()).hexdigest()[:16],
-            "from": self.start,
-            "seed": self.seed,
-            "steps": self.steps,
-        }
+def rates(recipe: Recipe) -> Rates:
+    """A new model learns quickly; one that knows something already, gently."""
+    asked, known = recipe.optimizer, recipe.model.start is not None
+    adamw, muon = (2e-4, 0.0) if known else (2e-3, 0.02)
+    return Rates(
+        adamw=adamw if asked.adamw is None else asked.adamw,
+        muon=(muon if asked.muon is None else asked.muon) or None,
+        decay=asked.decay,
+        betas=(asked.beta1, asked.beta2),
+        frozen=recipe.model.freeze,
+    )
 
 
-def run(plan: Plan, folder: Path, resume: bool = False) -> dict[str, Any] | None:
+def settings(recipe: Recipe, parts: Parts) -> loop.Recipe:
+    """What the loop is to do, with what the recipe leaves open."""
+    accumulate = recipe.batch.accumulate
+    steps = recipe.steps
+    if steps is None:
+        assert parts.train.per_epoch is not None, "the recipe has looked"
+        steps = min(max(EPOCHS * parts.train.per_epoch // accumulate, FEWEST), MOST)
+    return loop.Recipe(
+        steps=steps,
+        rates=rates(recipe),
+        schedule=schedule(recipe, steps),
+        smoothing=recipe.smoothing,
+        clip=recipe.optimizer.clip,
+        accumulate=accumulate,
+        evaluate_every=recipe.watch.evaluate_every,
+        patience=recipe.watch.patience,
+        save_every=recipe.save.every,
+        dtype=recipe.dtype,
+        compiled=recipe.compile,
+        again=recipe.checkpoint_activations,
+    )
+
+
+def schedule(recipe: Recipe, steps: int) -> Schedule:
+    """The share of the peak rate at each step."""
+    asked = recipe.schedule
+    warmup = steps // 10 if asked.warmup is None else asked.warmup
+    if asked.kind == "inverse_sqrt":
+        return inverse_sqrt(warmup)
+    if asked.kind == "wsd":
+        return wsd(warmup, steps, steps // 5 if asked.decay is None else asked.decay, asked.floor)
+    return cosine(warmup, steps, asked.floor)
+
+
+def run(recipe: Recipe, folder: Path, resume: bool = False) -> dict[str, Any] | None:
     """Train, save and score; the report, or None if a signal stopped it, after it was saved.
 
     Raises ValueError, before the first step, for texts, a model or a folder that cannot be used.
     """
-    task = plan.read()
-    with locked(folder):
-        check_use(folder, resume)
-        check_asked(folder, plan.asked(task))
-        if (folder / REPORT).exists():
+    with ExitStack() as stack:
+        here = stack.enter_context(spread(recipe.spread, recipe.device))
+        task = task_of(recipe)
+        asked = {**fixed(recipe), "data": f"sha256 {task.texts.digest}"}
+        if here.first:
+            stack.enter_context(locked(folder))
+            check_use(folder, resume)
+            check_asked(folder, asked)
+        if here.agreed((folder / REPORT).exists()):
             NOTES.warning("%s is finished: nothing is left to do", folder)
             return read_json(folder / REPORT)
-        place = last_saved(folder)
-        start = None if place is None else load_checkpoint(place, plan.rates, plan.device)
-        model = _begin(plan, task) if start is None else start.model
-        parts = task.data(model)
-        recipe = plan.recipe(parts)
-        put(folder, ASKED, plan.asked(task))
+        return _run(task, asked, folder, resume, here)
+
+
+def _run(task: Task, asked: dict[str, Any], folder: Path, resume: bool, here: Spread) -> dict[str, Any] | None:
+    recipe = task.recipe
+    place = here.agreed(last_saved(folder) if here.first else None)
+    start = None if place is None else load_checkpoint(place, rates(recipe), here.device, here)
+    model = begin(recipe, task.texts, here.device) if start is None else start.model
+    parts = task.data(model, Path(recipe.data.cache or folder / IDS))
+    if recipe.model.dropout is not None:
+        drop(model, recipe.model.dropout)
+    course = settings(recipe, parts)
+    if here.first:
+        write_recipe(recipe, folder / f".{FILE}.new")
+        os.replace(folder / f".{FILE}.new", folder / FILE)
+        put(folder, ASKED, asked)
         if start is None and resume:
             NOTES.warning("%s has no checkpoint: starting from the beginning", folder)
-        if _trained(model, parts, plan, recipe, folder, start):
-            return _report(task, parts, model, recipe, folder)
+    begun = start is not None
+    if start is not None and here.first:
+        keep(folder, start.step, recipe.save.keep)
+    movers, saving = optimizers(model, course.rates), recipe.save
+    check_space(folder, model, movers, saving.keep, saving.keep_best, begun)
+    if _trained(model, parts, task, course, folder, start, here):
+        return _report(task, parts, model, course, folder, here)
     NOTES.warning("stopped and saved in %s; the same line with --resume goes on", folder)
     return None
 
 
-def _begin(plan: Plan, task: Task) -> Transformer:
-    torch.manual_seed(plan.seed)
-    if plan.start is not None:
-        return load(plan.start, dtype=torch.float32, device=plan.device)
-    return task.new().to(plan.device)
-
-
 def _trained(
-    model: Transformer, parts: Parts, plan: Plan, recipe: Recipe, folder: Path, start: Checkpoint | None
+    model: Transformer,
+    parts: Parts,
+    task: Task,
+    course: loop.Recipe,
+    folder: Path,
+    start: Checkpoint | None,
+    here: Spread,
 ) -> bool:
     """Train up to the last step; False if it was stopped before."""
     done = 0 if start is None else start.step
-    cut_log(folder, done)
-    if done == recipe.steps:  # killed between the last step and the report
-        return True
-    batches = _moved(stream(parts.train, plan.seed, done), plan.device)
+    batches = stream(parts.train, task.recipe.seed, done * course.accumulate, here.rank, here.ranks)
 
     def save(reached: Checkpoint) -> None:
         try:
-            save_checkpoint(reached, folder / CHECKPOINT)
-            publish(folder)
+            save_checkpoint(reached, folder / CHECKPOINT, here)
+            if here.first:
+                publish(folder)
+                keep(folder, reached.step, task.recipe.save.keep)
         except (OSError, SafetensorError) as error:
-            raise ValueError(
-                f"step {reached.step} could not be saved in {folder} ({error}); what was saved before is whole: make "
-                "room, then go on with --resume"
-            ) from error
+            raise ValueError(f"step {reached.step} could not be saved in {folder} ({error}); {WHOLE}") from error
 
-    with (
-        open(folder / LOG, "a", encoding="utf-8", buffering=1) as log,
-        Progress(recipe.steps, "training", done) as progress,
-        _signals() as stopping,
-    ):
-        seen = _Watch(log, stopping)
-        train(model, batches, recipe, progress=progress, save=save, start=start, after=seen)
-    return seen.step == recipe.steps
+    def best(model: Transformer) -> None:
+        if here.first and task.recipe.save.keep_best:
+            keep_best(folder, model)
 
-
-class _Watch:
-    """Writes each step down, and says when to stop."""
-
-    def __init__(self, log: TextIO, stopping: list[int]) -> None:
-        self.log, self.stopping, self.step, self.tokens, self.begun = log, stopping, 0, 0, time.perf_counter()
-
-    def __call__(self, reached: Checkpoint, history: History) -> bool:
-        self.step = reached.step
-        now = time.perf_counter()
-        line = {
-            "step": reached.step,
-            "loss": history.losses[-1],
-            "rate": reached.movers[0].param_groups[0]["lr"],
-            "tokens": history.tokens - self.tokens,
-            "seconds": round(now - self.begun, 6),
-        }
-        self.log.write(json.dumps(line) + "\n")
-        self.tokens, self.begun = history.tokens, now
-        return bool(self.stopping)
-
-
-@contextmanager
-def _signals() -> Generator[list[int]]:
-    """Ctrl-C and SIGTERM are collected instead of ending the process; the second of a kind ends it."""
-    found: list[int] = []
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def heard(number: int, frame: FrameType | None) -> None:
-        found.append(number)
-        signal.signal(number, before[signal.Signals(number)])
-
-    for number in before:
-        signal.signal(number, heard)
-    try:
-        yield found
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    check_texts(model, task.recipe.watch)
+    watching = Watch(folder, task.recipe.watch, parts.validation, task.samples, here, done)
+    if done == course.steps:  # killed between the last step and the report
+        return True
+    with watching as watch, Progress(course.steps, "training", done, here.first) as progress:
+        batches = _moved(batches, here.device)
+        try:
+            train(model, batches, course, watch.score, progress, save, start, watch, best, here)
+        except OSError as error:
+            raise ValueError(f"{folder} cannot be written to ({error}); {WHOLE}") from error
+    return not watch.stopped
 
 
 def _moved(batches: Iterator[Batch], device: str) -> Iterator[Batch]:
     return ({name: tensor.to(device) for name, tensor in batch.items()} for batch in batches)
 
 
-def _report(task: Task, parts: Parts, model: Transformer, recipe: Recipe, folder: Path) -> dict[str, Any]:
+def _report(
+    task: Task, parts: Parts, model: Transformer, course: loop.Recipe, folder: Path, here: Spread
+) -> dict[str, Any]:
     """Score the model, let it say something, and write both down: with that the run is finished."""
-    publish(folder)
-    score, log = evaluate(model.eval(), parts.validation), read_log(folder)
-    report = {
+    model = here.whole(model.eval())
+    if here.first:
+        name, model = given(folder, model, task.recipe.save, lambda one: evaluate(one, parts.validation).loss)
+        log = read_log(folder)
+        report = {**_scored(task, parts, model, course, log), "given": name}
+        told = page(folder.name, report, log, read_log(folder, SAMPLES), (folder / FILE).read_text(), machine(here))
+        (folder / PAGE).write_text(told, encoding="utf-8")
+        put(folder, REPORT, report)
+    here.agreed(True)  # others wait until it is there
+    return read_json(folder / REPORT)
+
+
+def _scored(
+    task: Task, parts: Parts, model: Transformer, course: loop.Recipe, log: list[dict[str, Any]]
+) -> dict[str, Any]:
+    score, steps = evaluate(model, parts.validation), log[-1]["step"]
+    per_epoch = parts.train.per_epoch
+    return {
         "validation_loss": score.loss,
-        "bits_per_byte": score.bits_per_byte(task.kept_bytes),
+        "perplexity": score.perplexity,
+        "bits_per_byte": None if parts.kept_bytes is None else score.bits_per_byte(parts.kept_bytes),
+        "accuracy": score.accuracy,
+        **task.scores(model),
         "training_loss": log[-1]["loss"],
-        "steps": recipe.steps,
-        "epochs": recipe.steps / parts.train.per_epoch,
+        "steps": steps,
+        "epochs": None if per_epoch is None else steps * course.accumulate / per_epoch,
         "tokens": sum(line["tokens"] for line in log),
         "train_seconds": sum(line["seconds"] for line in log),
         "parameters": sum(p.numel() for p in model.parameters()),
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
-        **task.sample(model),
+        "samples": task.samples(model),
     }
-    put(folder, REPORT, report)
-    return report
