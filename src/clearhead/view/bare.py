@@ -1,0 +1,45 @@
+"""What a browser is sent of our sources: everything but what only their readers need.
+
+Comments, indents, blanks round signs and line ends after them go; every name stays. The sources are in static/.
+"""
+
+from __future__ import annotations
+
+import re
+
+TEXT = r""""(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`"""
+REGEX = r"(?:(?<=[(,=:!&|?])|(?<=[(,=:!&|?] ))/(?![/* ])(?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/"
+COMMENT = r"//[^\n]*|/\*[\s\S]*?\*/"
+SIGN = r"[=<>!&|?:*%,;(){}\[\]]+|/(?=[ ])|(?<![+-][ ])[+-]=?(?![ ][+-])"
+PIECE = re.compile(rf"(?P<kept>{TEXT}|{REGEX})|{COMMENT}|[ ]?(?P<sign>{SIGN})[ ]?")
+SHORTER = (
+    (r"\s*\n\s*", "\n"),
+    (r"(?<=[;,{(\[>&|?:=])\n|\n(?=[})\].?:&|]|async function|function)", ""),
+    (r"[;,](?=\})|,(?=[\])])", ""),
+    (r"(?<![\w)])\((\w+)\)=>", r"\1=>"),
+    (r"(?<![\w.])0(?=\.\d)", ""),
+    (r"\b(return|of|in|case|await) (?=\0)", r"\1"),
+    *[(r"(const(?: \w+|\{[^{};]*\}|\[[^\[\];]*\])=[^;{}\n]*);\n?const(?: |(?=[{\[]))", r"\1,")] * 9,
+)
+
+
+def script(text: str) -> str:
+    """Of a section of JavaScript."""
+    kept: list[str] = []
+
+    def bare(found: re.Match[str]) -> str:
+        if found["kept"] is None:
+            return found["sign"] or ""
+        kept.append(found["kept"])
+        return f"\0{len(kept) - 1}\0"
+
+    text = PIECE.sub(bare, text)
+    for spare, left in SHORTER:
+        text = re.sub(spare, left, text)
+    return re.sub("\0(\\d+)\0", lambda place: kept[int(place[1])], text.strip())
+
+
+def style(text: str) -> str:
+    """Of a style sheet."""
+    words = " ".join(re.sub(r"/\*[\s\S]*?\*/", "", text).split())
+    return re.sub(r"\s*([{};,>])\s*|(:) ", r"\1\2", words).replace(";}", "}")
