@@ -1,13 +1,14 @@
-"""The verb that trains a model on one's own text: `clearhead train lm`, `translate`, `mlm` and `run`."""
+"""Verbs around one's own text: `train lm`, `train translate`, `train mlm`, `train run`, `doctor` and `score`."""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from clearhead.cli.options import Device, Json, Threads, app, check_device, show, use
-from clearhead.train.recipe import Model, Recipe, Saving, Source, explained, read_recipe
+from clearhead.cli.options import Device, Dtype, Json, Model, Threads, app, check_device, load, show, use, width
+from clearhead.train import recipe as recipes
+from clearhead.train.recipe import Recipe, Saving, Source, explained, read_recipe
 
 train = typer.Typer(
     help="Train a model on your own text.\n\nExample: clearhead train lm book.txt --out runs/book",
@@ -27,7 +28,7 @@ Start = Annotated[str | None, typer.Option("--from", metavar="MODEL", help="Star
 
 def _recipe(files: list[str], start: str | None, save_every: int, **said: Any) -> Recipe:
     """The short ways make a recipe like any other."""
-    return Recipe(data=Source(train=(*files,)), model=Model(start=start), save=Saving(every=save_every), **said)
+    return Recipe(data=Source(train=(*files,)), model=recipes.Model(start=start), save=Saving(every=save_every), **said)
 
 
 @train.command()
@@ -139,3 +140,102 @@ def _told(report: dict[str, Any]) -> list[str]:
         "",
         *samples,
     ]
+
+
+Text = Annotated[str, typer.Option(help="Column of the texts in a table.")]
+Column = Annotated[str | None, typer.Option(help="Column of a table; by default the first two.")]
+
+
+@app.command()
+def doctor(
+    data: Annotated[list[str], typer.Argument(help="Text, a table, two files of sentences, owner/name, or a recipe.")],
+    task: Annotated[
+        Literal["lm", "translate", "mlm"] | None,
+        typer.Option(
+            help="What they are for; by default what MODEL does; else translate for two files of text, or lm."
+        ),
+    ] = None,
+    start: Start = None,
+    text: Text = "text",
+    source: Column = None,
+    target: Column = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out the few steps that tell time and memory.")] = False,
+    as_json: Json = False,
+    threads: Threads = None,
+    device: Device = "cpu",
+) -> None:
+    """Look at data before training: what they hold, what is wrong with them, what a run would take.
+
+    Exit status 0 = nothing to mend, 1 = a fault was found, 2 = could not run. Example: clearhead doctor book.txt
+    """
+    use(threads)
+    check_device(device)
+    from clearhead.train import doctor as looking
+
+    if len(data) == 1 and data[0].endswith((".yaml", ".yml")):
+        recipe = read_recipe(Path(data[0]))
+    else:
+        texts = Source(train=(*data,), text=text, source=source, target=target)
+        recipe = Recipe(task=task or looking.task_of_data(data, start), data=texts, model=recipes.Model(start=start))
+    found = looking.doctor(replace(recipe, device=device), not quick)
+    if as_json:
+        show(found.to_dict())
+    else:
+        _print_diagnosis(found)
+    raise typer.Exit(1 if found.faults else 0)
+
+
+def _print_diagnosis(found: Any) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 3))
+    for name, value in found.facts.items():
+        table.add_row(name.replace("_", " "), _number(value))
+    console = Console(width=width(), highlight=False)
+    console.print(table)
+    console.print()
+    for level, what in found.findings:
+        console.print(f"{level}: {what}", soft_wrap=True, markup=False)
+    console.print("nothing to mend" if not found.faults else f"{found.faults} to mend")
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {_number(part)}" for name, part in value.items())
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@app.command()
+def score(
+    model: Model,
+    data: Annotated[list[str], typer.Argument(help="Text, a table, two files of sentences, or owner/name.")],
+    text: Text = "text",
+    source: Column = None,
+    target: Column = None,
+    num_beams: Annotated[int, typer.Option(help="Hypotheses kept in translating; 1 = greedy.", min=1)] = 4,
+    sentences: Annotated[int | None, typer.Option(help="How many to translate; by default all.", min=1)] = None,
+    block: Annotated[int | None, typer.Option(help="Tokens that a text may look back on.", min=2)] = None,
+    as_json: Json = False,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+    threads: Threads = None,
+) -> None:
+    """Score a model on text: loss, perplexity, bits per byte, accuracy; of a translator BLEU and chrF.
+
+    Example: clearhead score runs/english-german test.en test.de
+    """
+    use(threads)
+    loaded = load(model, device, dtype)
+    from clearhead.train.exam import exam
+
+    texts = Source(train=(*data,), text=text, source=source, target=target)
+    found = exam(loaded, texts, num_beams, sentences, block)
+    if as_json:
+        show(found)
+        return
+    for name, value in found.items():
+        if value is not None:
+            print(f"{name.replace('_', ' '):<15} {f'{value:.4f}' if isinstance(value, float) else value}")

@@ -96,9 +96,9 @@ def read_texts(source: Source, pairs: bool) -> Texts:
         held = 0 if kept is not None else HELD_CHARACTERS if rows.running else HELD
         return Texts(Part(rows, held), Part(kept or rows, 0, None if kept else held), MANY, MANY)
     name = ", ".join(source.train)
-    count, characters = _counted(rows, name)
+    count, characters = counted(rows, name)
     if kept is not None:
-        _counted(kept, ", ".join(source.validation) or f"{name} ({source.validation_split})")
+        counted(kept, ", ".join(source.validation) or f"{name} ({source.validation_split})")
         return Texts(Part(rows), Part(kept), count, characters)
     length = characters if rows.running else count
     if length < 2:
@@ -108,7 +108,7 @@ def read_texts(source: Source, pairs: bool) -> Texts:
     return Texts(Part(rows, 0, at), Part(rows, at), count, characters)
 
 
-def _counted(rows: Rows, name: str) -> tuple[int, int]:
+def counted(rows: Rows, name: str) -> tuple[int, int]:
     """Rows and characters, after reading all once."""
     count, characters, filled = 0, 0, False
     for row in rows:

@@ -45,6 +45,10 @@ class Ids:
         """The largest id; -1 if there is none."""
         return max((int(part.max()) for part in self._parts if len(part)), default=-1)
 
+    def count(self, value: int) -> int:
+        """How often an id is there."""
+        return sum(int((part == value).sum()) for part in self._parts)
+
     def __len__(self) -> int:
         return len(self.lengths)
 

@@ -27,7 +27,7 @@ def lines(path: Path) -> Iterator[str]:
     """
     number = 0
     try:
-        with _opened(path) as file:
+        with opened(path) as file:
             for number, raw in enumerate(file, 1):
                 line = raw.removesuffix(b"\n").removesuffix(b"\r")
                 yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode()
@@ -37,7 +37,8 @@ def lines(path: Path) -> Iterator[str]:
         raise ValueError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _opened(path: Path) -> Any:
+def opened(path: Path) -> Any:
+    """A file's bytes, unpacked."""
     return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
 
 

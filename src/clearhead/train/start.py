@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -45,10 +45,16 @@ def begin(recipe: Recipe, texts: Texts, device: str) -> Transformer:
     return model
 
 
+def task_for(model: Transformer) -> Literal["lm", "translate", "mlm"]:
+    """What a model of its kind is trained to do."""
+    if model.encoder is None:
+        return "lm"
+    return "mlm" if model.decoder is None else "translate"
+
+
 def check_kind(model: Transformer, task: str) -> Tokenizer | Pair:
     """The model's tokenizer. Raises ValueError for a model that cannot be trained so, naming what it is."""
-    config, kinds = model.config, {"encoder": "mlm", "decoder": "lm", "encoder decoder": "translate"}
-    is_for = kinds[" ".join(config.stacks)]
+    config, is_for = model.config, task_for(model)
     if is_for != task:
         raise ValueError(f"the model is {KINDS[is_for]}, but {task} needs {KINDS[task]}; use train {is_for}")
     if not isinstance(config.head, Head):

@@ -43,6 +43,10 @@ class Task(Protocol):
         """
         ...
 
+    def kept(self, model: Transformer, folder: Path) -> tuple[Shelf, int | None]:
+        """Of that the part for validation alone, and its bytes (see Parts)."""
+        ...
+
     def samples(self, model: Transformer) -> list[dict[str, str]]:
         """What the model says to the recipe's prompts, or to the beginning of what it has not seen."""
         ...
@@ -54,8 +58,7 @@ class Task(Protocol):
 
 def task_of(recipe: Recipe) -> "Task":
     """The task with its texts. Raises ValueError for files that cannot be used."""
-    kinds = {"lm": Continuation, "mlm": Filling, "translate": Translation}
-    return kinds[recipe.task](recipe, read_texts(recipe.data, recipe.task == "translate"))
+    return TASKS[recipe.task](recipe, read_texts(recipe.data, recipe.task == "translate"))
 
 
 @dataclass
@@ -69,18 +72,26 @@ class _OneText:
 
     def data(self, model: Transformer, folder: Path) -> Parts:
         """See Task."""
+        read, made, tokens = self._reading(model)
+        vocab = {"ids": model.last.form.vocab}
+        train = _data(self.recipe, read, self.texts.train, folder, vocab, made("train"), tokens)
+        return Parts(train, *self.kept(model, folder))
+
+    def kept(self, model: Transformer, folder: Path) -> tuple[Shelf, int | None]:
+        """See Task."""
+        read, made, _ = self._reading(model)
+        ids = cached(read, self.texts.validation, folder, {"ids": model.last.form.vocab})
+        shelf = made("validate")(ids)
+        return shelf, self._kept_bytes(ids, shelf, read.tokenizer)
+
+    def _reading(self, model: Transformer) -> tuple[ReadText, Callable[[str], Callable[[Stored], Shelf]], int]:
+        """How texts become ids, how ids become batches, and tokens per batch."""
         tokenizer = check_kind(model, self.recipe.task)
-        pack, stack = self.recipe.batch.pack, model.last.form
-        length, size = self._sizes(stack)
+        length, size = self._sizes(model.last.form)
         end = tokenizer.eos if isinstance(tokenizer, Pair) or tokenizer.eos is not None else tokenizer.sep
-        read = ReadText(
-            tokenizer, tokenizer.bos if pack and self.ahead else None, None if self._edges(tokenizer) else end
-        )
-        shelf = self._shelf(tokenizer, length, size, model.config.pad)
-        kept = cached(read, self.texts.validation, folder, {"ids": stack.vocab})
-        train = _data(self.recipe, read, self.texts.train, folder, {"ids": stack.vocab}, shelf("train"), length * size)
-        validation = shelf("validate")(kept)
-        return Parts(train, validation, self._kept_bytes(kept, validation, tokenizer))
+        first = tokenizer.bos if self.recipe.batch.pack and self.ahead else None
+        read = ReadText(tokenizer, first, None if self._edges(tokenizer) else end)
+        return read, self._shelf(tokenizer, length, size, model.config.pad), length * size
 
     def _sizes(self, stack: Stack) -> tuple[int, int]:
         """Tokens of a block, and blocks per batch."""
@@ -192,11 +203,20 @@ class Translation:
 
     def data(self, model: Transformer, folder: Path) -> Parts:
         """See Task."""
-        tokenizer, config = check_kind(model, "translate"), model.config
-        stacks, pad = config.stacks, config.pad
+        read, shelf, tokens = self._reading(model)
+        train = _data(self.recipe, read, self.texts.train, folder, _vocabularies(model), shelf, tokens)
+        return Parts(train, *self.kept(model, folder))
+
+    def kept(self, model: Transformer, folder: Path) -> tuple[Shelf, int | None]:
+        """See Task."""
+        read, shelf, _ = self._reading(model)
+        ids = cached(read, self.texts.validation, folder, _vocabularies(model))
+        return shelf(ids), int(ids.text_bytes.sum())
+
+    def _reading(self, model: Transformer) -> tuple[ReadPairs, Callable[[Stored], Shelf], int]:
+        """How texts become ids, how ids become batches, and tokens per batch."""
+        tokenizer, pad = check_kind(model, "translate"), model.config.pad
         assert pad is not None, "check_kind has looked"
-        vocab = {"sources": stacks["encoder"].vocab, "targets": stacks["decoder"].vocab}
-        read = ReadPairs(tokenizer, config, self.recipe.data.longest)
         tokens = self.recipe.batch.tokens or (2048 if is_large(self.recipe, self.texts) else 1024)
 
         def shelf(ids: Stored) -> Shelf:
@@ -204,9 +224,7 @@ class Translation:
                 raise ValueError(f"no pair is left; recipe.data.longest is {self.recipe.data.longest}, raise it")
             return Pairs(ids.columns["sources"], ids.columns["targets"], tokens, pad)
 
-        kept = cached(read, self.texts.validation, folder, vocab)
-        train = _data(self.recipe, read, self.texts.train, folder, vocab, shelf, tokens)
-        return Parts(train, shelf(kept), int(kept.text_bytes.sum()))
+        return ReadPairs(tokenizer, model.config, self.recipe.data.longest), shelf, tokens
 
     def samples(self, model: Transformer) -> list[dict[str, str]]:
         """The prompts, or the first sentence that it has not seen, with what the file has."""
@@ -222,6 +240,14 @@ class Translation:
         except ValueError as error:  # texts in pieces can be learned all the same
             NOTES.warning("no BLEU: %s", error)
             return {}
+
+
+def _vocabularies(model: Transformer) -> dict[str, int]:
+    stacks = model.config.stacks
+    return {"sources": stacks["encoder"].vocab, "targets": stacks["decoder"].vocab}
+
+
+TASKS: dict[str, Callable[[Recipe, Texts], Task]] = {"lm": Continuation, "mlm": Filling, "translate": Translation}
 
 
 def _data(
