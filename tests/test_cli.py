@@ -17,6 +17,7 @@ from clearhead.config import Attention, FeedForward, Layer, Positions, Stack, Tr
 from clearhead.model.transformer import Transformer
 from clearhead.text.build import word_tokenizer
 from clearhead.text.pair import Pair
+from clearhead.train.recipe import Recipe, fields
 
 VERBS = [
     *("lesson", "check", "exercise", "laws", "demo", "translate", "complete", "describe", "look", "explain"),
@@ -79,7 +80,7 @@ def test_every_verb_has_help_with_an_example(verb: str, call: Callable[..., Said
     assert f"Example: clearhead {verb}" in " ".join(shown.stdout.split())
 
 
-@pytest.mark.parametrize("words", [("train",), ("train", "lm"), ("train", "translate")])
+@pytest.mark.parametrize("words", [("train",), *(("train", verb) for verb in ("lm", "translate", "mlm", "run"))])
 def test_train_and_its_verbs_have_help_with_an_example(words: tuple[str, ...], call: Callable[..., Said]) -> None:
     shown = call(*words, "--help")
     assert shown.returncode == 0
@@ -204,13 +205,47 @@ def test_train_two_steps_then_complete(call: Callable[..., Said], tmp_path: Path
     assert json.loads(again.stdout)["steps"] == 2
 
 
+def test_every_field_of_a_recipe_is_in_the_help(call: Callable[..., Said]) -> None:
+    shown = call("train", "run", "--help").stdout
+    for name, value, one in fields(Recipe()):
+        text = one.metadata["text"].split(" ")[0]
+        assert any(line.strip().startswith(f"{name}: ") and text in line for line in shown.split("\n")), (name, value)
+    assert "optimizer: {adamw: 1e-3}" in shown
+
+
+def test_train_run_a_recipe_look_at_its_data_and_score_it(call: Callable[..., Said], tmp_path: Path) -> None:
+    book, recipe = tmp_path / "book.csv", tmp_path / "recipe.yaml"
+    book.write_text("text\n" + "a cat and a dog\n" * 30 + "a cow and a cat\n" * 3)
+    recipe.write_text(
+        f"data: {{train: {book}}}\nmodel: {{dim: 64, layers: 1}}\nbatch: {{block: 8, pack: true}}\nsteps: 2\n"
+    )
+    looked = call("doctor", recipe, "--quick", "--json")
+    assert looked.returncode == 1
+    assert [one["level"] for one in json.loads(looked.stdout)["findings"]] == ["fault", "note", "note"]
+    assert call("doctor", recipe, "--quick").stdout.strip().endswith("1 to mend")
+    found = call("train", "run", recipe, "--out", tmp_path / "run", "--threads", "1", "--json")
+    assert found.returncode == 0, found.stderr
+    scored = call("score", tmp_path / "run", book, "--json")
+    assert json.loads(scored.stdout)["tokens"] > 100
+    assert "bits per byte" in call("score", tmp_path / "run", book).stdout
+    text = tmp_path / "clean.txt"
+    text.write_text("\n".join(f"line {i} of it" for i in range(60)))
+    clean = call("doctor", text, "--quick")
+    assert (clean.returncode, clean.stdout.strip().split("\n")[-1]) == (0, "nothing to mend")
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["lm", "nowhere"], "nowhere cannot be read: No such file or directory"),
+        (["lm", "no/where.txt"], "no/where.txt cannot be read: No such file or directory"),
+        (["run", "nowhere"], "nowhere cannot be read: No such file or directory; give a recipe in YAML"),
+        (["run", "FAR"], "the text to train on has 9 tokens, but needs 70; give a longer text"),
+        (["run", "RECIPE"], "recipe.stepz is not a field of Recipe; did you mean 'steps'?"),
+        (["mlm", "SHORT"], "the text to train on has 1 tokens, but needs 64; give a longer text"),
         (["lm", "EMPTY"], "is empty; give some text"),
         (["lm", "SHORT"], "the text to train on has 9 tokens, but needs 65; give a longer text"),
-        (["lm", "SHORT", "--from", "MODEL"], "has an encoder, but a language model is a decoder alone"),
+        (["lm", "SHORT", "--from", "MODEL"], "the model is an encoder and a decoder, but lm needs a decoder alone"),
         (["lm", "SHORT", "--from", "nowhere"], "nowhere is not a folder"),
         (["lm", "SHORT", "--device", "abacus"], "device 'abacus' cannot be used here"),
         (["translate", "SHORT", "LINES"], "has 1 lines but"),
@@ -221,7 +256,8 @@ def test_train_two_steps_then_complete(call: Callable[..., Said], tmp_path: Path
 def test_train_refuses_what_it_cannot_use_in_one_sentence(
     words: list[str], sentence: str, folder: Path, tmp_path: Path, call: Callable[..., Said]
 ) -> None:
-    known = {"EMPTY": "", "SHORT": "abcdefghij", "LINES": "a\nb\nc\n"}
+    known = {"EMPTY": "", "SHORT": "abcdefghij", "LINES": "a\nb\nc\n", "RECIPE": "stepz: 3\n"}
+    known["FAR"] = f"data.train: {tmp_path / 'SHORT'}\nbatch.block: 69\n"
     for name, text in known.items():
         (tmp_path / name).write_text(text)
     names = {"MODEL": folder, **{name: tmp_path / name for name in known}}

@@ -23,10 +23,20 @@ def test_a_recipe_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert recipe_of({}) == Recipe()
 
 
+def test_names_with_dots_stand_for_parts(tmp_path: Path) -> None:
+    wanted = read("optimizer: {adamw: 1, decay: 0}\nbatch: {block: 3}\n", tmp_path)
+    for text in (
+        "optimizer.adamw: 1\noptimizer.decay: 0\nbatch.block: 3\n",
+        "optimizer.adamw: 1\noptimizer: {decay: 0}\nbatch: {block: 3}\n",
+        "optimizer: {decay: 0}\noptimizer.adamw: 1\nbatch.block: 3\n",
+    ):
+        assert read(text, tmp_path) == wanted
+
+
 def test_every_field_is_explained_with_its_default() -> None:
     lines = explained().split("\n")
     names = [name for name, _, _ in fields(Recipe())]
-    assert [line.split(":")[0] for line in lines] == names
+    assert [line.strip().split(":")[0] for line in lines] == names
     assert len(names) > 40
     assert all(len(line.split("# ", 1)[1]) > 5 for line in lines)
 
@@ -51,6 +61,9 @@ def test_every_field_is_explained_with_its_default() -> None:
         ("model: {start: a, dim: 3}", "model.start is 'a', so it has its config, dim and layers; leave those out"),
         ("steps: 9\nschedule: {kind: wsd, warmup: 5, decay: 5}", "warmup 5 and decay 5 are more than the 9 steps"),
         ("[1, 2]", r"recipe is \[1, 2\]; write fields such as `task: lm`"),
+        ("batch.tokns: 3", "recipe.batch.tokns is not a field of Batches; did you mean 'tokens'?"),
+        ("steps.many: 3", r"recipe.steps is {'many': 3}; expected int or null"),
+        ("batch: 3\nbatch.block: 3", "recipe.batch is 3; expected Batches"),
         ("1: 2", "recipe.1 is not a field of Recipe"),
         ("a: [", "recipe.yaml is not YAML: while parsing"),
     ],

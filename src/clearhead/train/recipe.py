@@ -200,11 +200,14 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def recipe_of(plain: object) -> Recipe:
-    """A recipe from plain data; one word stands for a list of one. Raises ValueError as `read_recipe` does."""
+    """A recipe from plain data. Raises ValueError as `read_recipe` does.
+
+    One word stands for a list of one, and `optimizer.adamw` for the field of that name within `optimizer`.
+    """
     if not isinstance(plain, dict):
         raise ValueError(f"recipe is {plain!r}; write fields such as `task: lm`; they are listed in train run --help")
     try:
-        return build(Recipe, _listed(Recipe, cast(dict[str, Any], plain)), "recipe")
+        return build(Recipe, _listed(Recipe, _nested(cast(dict[str, Any], plain))), "recipe")
     except ValueError as error:
         raise ValueError(str(error).replace("expected tuple", "expected a list")) from error
 
@@ -235,7 +238,7 @@ def explained() -> str:
     """All fields with their defaults, one a line: what `clearhead train run --help` shows."""
     lines = [(name, _written(value), one.metadata["text"]) for name, value, one in fields(Recipe())]
     width = max(len(name) + len(value) for name, value, _ in lines) + 2
-    return "\n".join(f"{name}: {value}".ljust(width + 1) + f"# {text}" for name, value, text in lines)
+    return "\n".join("  " + f"{name}: {value}".ljust(width + 1) + f"# {text}" for name, value, text in lines)
 
 
 def _written(value: object) -> str:
@@ -248,6 +251,18 @@ def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
     return [_plain(item) for item in cast(tuple[Any, ...], value)] if isinstance(value, tuple) else value
+
+
+def _nested(plain: dict[str, Any]) -> dict[str, Any]:
+    """Names with a dot, each in its part."""
+    found: dict[str, Any] = {}
+    for name, value in plain.items():
+        part, dot, field_name = str(name).partition(".")
+        if not dot:
+            found[part] = {**found[part], **value} if part in found and isinstance(value, dict) else value
+        elif isinstance(found.setdefault(part, {}), dict):
+            found[part] = {**found[part], field_name: value}
+    return found
 
 
 def _listed(cls: Any, plain: dict[str, Any]) -> dict[str, Any]:
