@@ -168,6 +168,11 @@ def test_convert_and_verify(folder: Path, tmp_path: Path, call: Callable[..., Sa
         (["translate", "MODEL", "one three"], "", "'three' is unknown"),
         (["translate", "MODEL", ""], "", "the text is empty"),
         (["translate", "nowhere", "one"], "", "nowhere is not a folder"),
+        (
+            ["translate", "MODEL", "one", "--tgt-lang", "de"],
+            "",
+            "tgt_lang is 'de', but this tokenizer puts no language",
+        ),
         (["translate", "MODEL", "one", "--dtype", "int8"], "", "dtype 'int8' is not known"),
         (["translate", "MODEL", "one", "--device", "abacus"], "", "device 'abacus' cannot be used here"),
         (["translate", "MODEL"], "one\nfour\n", "line 2: "),

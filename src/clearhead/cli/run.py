@@ -11,6 +11,8 @@ from clearhead.cli.options import Device, Dtype, Model, Threads, app, each_line,
 def translate(
     model: Model,
     text: Annotated[str | None, typer.Argument(help="By default standard input, line by line.")] = None,
+    src_lang: Annotated[str | None, typer.Option(help="Language of the text, such as de_DE, de or deu_Latn.")] = None,
+    tgt_lang: Annotated[str | None, typer.Option(help="Language to write, for models of many languages.")] = None,
     num_beams: Annotated[int, typer.Option(help="Hypotheses kept; 1 = greedy.", min=1)] = 1,
     max_new_tokens: Annotated[int | None, typer.Option(help="Longest translation, in tokens.", min=1)] = None,
     device: Device = "cpu",
@@ -25,7 +27,8 @@ def translate(
     loaded = load(model, device, dtype)
     from clearhead.generation.text import translate
 
-    options = {"num_beams": num_beams} | ({} if max_new_tokens is None else {"max_new_tokens": max_new_tokens})
+    options: dict[str, Any] = {"src_lang": src_lang, "tgt_lang": tgt_lang, "num_beams": num_beams}
+    options |= {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
     each_line(text, lambda line: translate(loaded, line, **options))
 
 

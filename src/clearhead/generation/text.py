@@ -9,6 +9,7 @@ from clearhead.generation.generate import Generation, generate
 from clearhead.generation.loop import stream
 from clearhead.model.transformer import Transformer
 from clearhead.text.batch import pad
+from clearhead.text.language import languages
 from clearhead.text.pair import Pair
 from clearhead.text.tokenizer import Tokenizer
 
@@ -23,8 +24,10 @@ def translate(model: Transformer, text: list[str], **options: Any) -> list[str]:
 def translate(model: Transformer, text: str | list[str], **options: Any) -> str | list[str]:
     """What an encoder-decoder makes of a text (a string) or of several (a list of strings, in one batch).
 
-    Options as in `generate`, but max_new_tokens is 256, or what the position table has room for. Raises ValueError for
-    a model without encoder, decoder or tokenizer, and as `generate` does.
+    Options as in `generate`, but max_new_tokens is 256, or what the position table has room for. Where the tokenizer
+    puts a language beside every text (mBART, M2M100, NLLB), `src_lang` and `tgt_lang` choose it by its code, such as
+    "de_DE", "de" or "deu_Latn"; by default they are those that the tokenizer's folder names. Raises ValueError for a
+    model without encoder, decoder or tokenizer, for a language that is not known, and as `generate` does.
     """
     texts = [text] if isinstance(text, str) else text
     rows = _written(model, _translating(model, texts, options))
@@ -95,7 +98,34 @@ def _translating(model: Transformer, texts: list[str], options: dict[str, Any]) 
     table = model.decoder.positions
     limit = None if table is None else table.form.count
     room = ROOM if limit is None else min(ROOM, limit - 1)  # the start token takes one row
-    return {**_moved(model, tokenizer(texts)), "max_new_tokens": room, **options}
+    given, begun = _in_languages(tokenizer, texts, options.pop("src_lang", None), options.pop("tgt_lang", None))
+    return {**_moved(model, given), **begun, "max_new_tokens": room, **options}
+
+
+def _in_languages(
+    tokenizer: Tokenizer | Pair, texts: list[str], src_lang: str | None, tgt_lang: str | None
+) -> tuple[dict[str, Tensor], dict[str, int]]:
+    """What the encoder reads, and the option that lets the text which is written begin with its language.
+
+    Where the language stands behind a text, it is what the decoder starts from: the text before would end with it.
+    """
+    source, target = (tokenizer.source, tokenizer.target) if isinstance(tokenizer, Pair) else (tokenizer, None)
+    known = languages(source)
+    if known is None:
+        for name, code in (("src_lang", src_lang), ("tgt_lang", tgt_lang)):
+            if code is not None:
+                raise ValueError(f"{name} is {code!r}, but this tokenizer puts no language beside a text; leave it out")
+        return tokenizer(texts), {}
+    rows = source.encode_batch(texts)
+    if src_lang is not None:
+        language = known.chosen("src_lang", src_lang)
+        rows = [known.placed(row, language) for row in rows]
+    ids, mask = pad(rows, source.pad or 0, "right")
+    theirs = languages(target) if target is not None else None
+    tgt_lang = theirs.own if tgt_lang is None and theirs is not None else tgt_lang
+    place = "decoder_start_token_id" if known.last else "forced_bos_token_id"
+    begun = {} if tgt_lang is None else {place: known.chosen("tgt_lang", tgt_lang)}
+    return {"input_ids": ids, "attention_mask": mask}, begun
 
 
 def _completing(model: Transformer, texts: list[str], options: dict[str, Any]) -> dict[str, Any]:

@@ -57,8 +57,8 @@ class SentencePieces:
             raise ValueError(f"the sentencepiece library cannot read the model: {error}") from error
         self._vocab, self._unk, self._lead, self._gap = dict(vocab), vocab[unk], re.compile(lead, re.DOTALL), gap
         self._token = {i: token for token, i in vocab.items()}
-        self._specials = frozenset(specials)
-        longest_first = sorted(self._specials, key=len, reverse=True)
+        self.specials = frozenset(specials)
+        longest_first = sorted(self.specials, key=len, reverse=True)
         self._clean = CLEAN if clean else ()
         self._split = re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
         self._before, self._after = ([vocab[token] for token in tokens] for tokens in (before, after))
@@ -68,7 +68,7 @@ class SentencePieces:
         found = Encoded([], [])
         at = 0
         for part in self._split.split(text):
-            if part in self._specials:
+            if part in self.specials:
                 found.ids.append(self._vocab[part])
                 found.offsets.append((at, at + len(part)))
             elif part:
@@ -86,9 +86,9 @@ class SentencePieces:
         text, run = "", list[str]()
         for i in ids:
             token = self._token.get(i)
-            if token is None or (skip_special_tokens and token in self._specials):
+            if token is None or (skip_special_tokens and token in self.specials):
                 continue
-            if token in self._specials:
+            if token in self.specials:
                 text += self._joined(run) + token + self._gap
                 run = []
             else:
