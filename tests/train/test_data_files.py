@@ -28,7 +28,7 @@ def written(folder: Path, name: str, content: str | bytes) -> str:
 def test_a_running_text_comes_back_and_is_cut_by_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "\n".join(f"{STRANGE} {i}" for i in range(50))
     file = written(tmp_path, "a.txt", b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode() + b"\r\n")
-    for chunk in (1 << 20, 100, 1):
+    for chunk in (1 << 16, 100, 1):
         monkeypatch.setattr(data_files, "CHUNK", chunk)
         found = list(open_rows((file,), Source(), False))
         assert "".join(row.texts[0] for row in found) == text
@@ -37,6 +37,7 @@ def test_a_running_text_comes_back_and_is_cut_by_characters(tmp_path: Path, monk
         train, kept = ("".join(row.texts[0] for row in part) for part in (texts.train, texts.validation))
         assert train + kept == text
         assert len(train) == cut(len(text))
+        assert next(iter(texts.validation)).begins
         assert texts.characters == len(text)
 
 

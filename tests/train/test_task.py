@@ -1,5 +1,6 @@
 """What a model is taught: ids that are its own, kept once, and scores that count what was said."""
 
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,7 +58,8 @@ def test_bits_per_byte_of_a_model_that_knows_nothing_are_those_of_its_vocabulary
     assert score.accuracy == 0.0, "all are as likely, and the first is pad"
 
 
-def test_the_ids_are_made_once(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ids_are_made_once_without_a_network(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket.socket, "connect", lambda *words: pytest.fail("a connection was opened"))
     recipe = Recipe(data=Source(train=(file,)))
     task, model, parts = begun(recipe, tmp_path / "ids")
     first = next(stream(parts.train, 0))

@@ -19,7 +19,7 @@ VALIDATION = 20  # one part in so many
 HELD, HELD_CHARACTERS = 1000, 1_000_000  # rows, or characters of running text, that a stream keeps for validation
 NO_FILE = os.strerror(errno.ENOENT)
 MANY = 1 << 40  # what is said of the size of a stream
-CHUNK = 1 << 20  # characters of a running text that are read, and later become ids, together
+CHUNK = 1 << 16  # characters of a running text that become ids as one text; several at once keep processors busy
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,14 @@ class Part:
         if not self.rows.running:
             yield from islice(self.rows, self.start, self.stop)
             return
-        at = 0
+        at, first = 0, True
         for row in self.rows:
             (text,) = row.texts
             begin = max(self.start - at, 0)
             end = len(text) if self.stop is None else min(self.stop - at, len(text))
             if begin < end:
-                yield Row((text[begin:end],), row.begins, row.ends and end == len(text))
+                yield Row((text[begin:end],), row.begins or first, row.ends and end == len(text))
+                first = False
             if self.stop is not None and at >= self.stop:
                 return
             at += len(text)

@@ -16,7 +16,7 @@ from clearhead.text.tokenizer import Tokenizer
 from clearhead.train.data_rows import Row
 
 Numbers = NDArray[np.int64]
-TOGETHER = 1000  # rows that become ids at once, if they are short
+TOGETHER, SIZE = 1000, 1 << 22  # rows that become ids at once, or characters
 FORMAT = 1  # of what is stored: another number, and nothing old is read
 
 
@@ -76,12 +76,12 @@ class Stored:
 
 
 def in_groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Rows that become ids at once: a thousand, or about a megabyte."""
+    """Rows that become ids at once."""
     held, size = list[Row](), 0
     for row in rows:
         held.append(row)
         size += sum(map(len, row.texts))
-        if len(held) == TOGETHER or size >= 1 << 20:
+        if len(held) == TOGETHER or size >= SIZE:
             yield held
             held, size = [], 0
     if held:

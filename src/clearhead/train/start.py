@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -106,9 +107,10 @@ def tokenizer_for(recipe: Recipe, texts: Texts) -> Tokenizer | Pair:
 def _learned(said: Vocabulary, texts: Texts, sides: tuple[int, ...], **specials: bool) -> Tokenizer:
     if said.kind == "byte":
         return bytes_tokenizer(**specials)
-    read = list(_characters(texts.train, sides))
     if said.kind == "char":
-        return char_tokenizer([*read, *_characters(texts.validation, sides)], **specials)
+        rows = chain(texts.train, texts.validation)
+        return char_tokenizer((row.texts[side] for row in rows for side in sides), **specials)
+    read = list(_characters(texts.train, sides))
     if said.kind == "word":
         return word_tokenizer(read, r"\s+", unk=True, **specials)
     build: Callable[..., Tokenizer] = unigram_tokenizer if said.kind == "unigram" else bpe_tokenizer
