@@ -82,17 +82,19 @@ def test_it_holds_the_scenes_own_answers() -> None:
     assert not meta["live"]
     assert meta["can"] == {"lens": ["decoder"], "ablate": False, "look": False, "step": False}
     assert meta["tokens"] == scene.ask("meta").head["tokens"]
-    assert "≈" in meta["note"]
-    assert "Left out" not in meta["note"]
+    assert meta["note"] == "A saved page; to ask the model itself, use clearhead serve."
 
 
 def test_named_heads_hold_their_exact_rows() -> None:
-    scene = recording(9)
-    found = answers(html(scene, heads=[(1, 0)]))
-    head, data = found['rows {"head":0,"layer":1,"stack":"decoder"}']
-    assert head == {"queries": 9, "keys": 9}
-    assert torch.equal(floats(data).view(9, 9), block(scene.shown.reading.parts[0].layers[1], 0, slice(None)))
-    assert sum(key.startswith("rows") for key in found) == 1
+    for n, kept in ((9, 4), (150, 1)):  # of a short text those of all heads
+        scene = recording(n)
+        found = answers(html(scene, heads=[(1, 0)]))
+        head, data = found['rows {"head":0,"layer":1,"stack":"decoder"}']
+        assert head == {"queries": n, "keys": n}
+        assert torch.equal(floats(data).view(n, n), block(scene.shown.reading.parts[0].layers[1], 0, slice(None)))
+        assert sum(key.startswith("rows") for key in found) == kept
+        assert found["meta {}"][0]["approximate"] == (kept == 1)
+        assert ("≈" in found["meta {}"][0]["note"]) == (kept == 1)
 
 
 @pytest.mark.parametrize(("name", "limit"), [("decoder", 2_000_000), ("encoder", 2_500_000)])
@@ -206,7 +208,7 @@ def test_vis_04_in_a_notebook_it_stands_in_a_frame_of_its_own() -> None:
 def test_vis_05_a_plain_script_writes_the_file(tmp_path: Path) -> None:
     found = clearhead.look(writer(), "abc", heads=[(0, 1)])
     (tmp_path / "a.html").write_text(found.html(), encoding="utf-8")
-    assert 'rows {"head":1,"layer":0,"stack":"decoder"}' in answers((tmp_path / "a.html").read_text(encoding="utf-8"))
+    assert answers((tmp_path / "a.html").read_text(encoding="utf-8"))["meta {}"][0]["tokens"]["decoder"] == list("abc")
 
 
 def test_a_look_that_was_only_recorded_has_a_page() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,38 +19,29 @@ from clearhead.view.reading import Part
 from clearhead.view.scene import VERSION, Scene
 
 MAX_MB = 10.0
+EXACT = 2**18  # bytes up to which the exact rows of all heads are kept
 LENS = 2e10  # multiplications that the logit lens of all positions may take
-NOTE = "Saved pictures: a number with ≈ was rounded to one byte. To ask the model itself, use clearhead serve."
-FRAME = 760  # height of the frame in a notebook, in pixels
+SAVED = "A saved page; to ask the model itself, use clearhead serve."
+ROUNDED = "A number with ≈ was rounded to one byte."
+SLOW = "The logit lens of every position would take long, and was left out."
+REST = 4096  # bytes of a page that are neither script nor data
+HEIGHT = 760  # of the frame in a notebook, in pixels
 
 
 def html(scene: Scene, *, heads: Sequence[tuple[int, int]] = (), max_mb: float = MAX_MB) -> str:
     """A page that needs nothing else: no server, no network, no notebook.
 
-    It holds the overview, a picture of every head, and of `heads`, (layer, head) pairs, the exact rows; as much of it
-    as `max_mb` (10^6 bytes) has room for, in this order, and it says what was left out. Raises ValueError if not even
-    the overview fits.
+    It holds the overview, a picture of every head, and of `heads`, (layer, head) pairs, the exact rows (of a short text
+    those of all heads); as much of it as `max_mb` (10^6 bytes) has room for, in this order, and it says what was left
+    out. Raises ValueError if not even the overview fits.
     """
-    room = max_mb * 1e6 - len(module().encode()) - 4096
-    kept, wanted, left_out = list[str](), Counter[str](), Counter[str]()
-    for kind, op, args in _wanted(scene, heads):
-        wanted[kind] += 1
-        if left_out[kind] or (op == "rows" and _size(scene, args) > room):
-            left_out[kind] += 1
-            continue
-        stored = _stored(op, args, _answer(scene, op, args))
-        if len(stored) <= room:
-            room -= len(stored)
-            kept.append(stored)
-        else:
-            left_out[kind] += 1
+    script = f"{module()}\n{BEGIN}"
+    room = max_mb * 1e6 - len(script.encode()) - len(_stored("meta", {}, scene.ask("meta"))) - REST
+    kept, wanted, left_out = _fitting(scene, heads, room)
     if left_out["overviews"]:
         raise ValueError(f"max_mb={max_mb:g} has no room for the overview; give more")
-    left = [f"{count} of {wanted[kind]} {kind}" for kind, count in left_out.items() if count]
-    note = NOTE if not left else f"{NOTE} Left out, for want of room in {max_mb:g} MB: {', '.join(left)}."
-    script = f"{module()}\n{BEGIN}"
-    meta = Answer({**_meta(scene, wanted["logit lenses"] > left_out["logit lenses"]), "note": note})
-    body = "".join([_stored("meta", {}, meta), *kept, f'<script type="module">{script}</script>\n'])
+    meta = _stored("meta", {}, Answer(_meta(scene, wanted, left_out, max_mb)))
+    body = "".join([meta, *kept, f'<script type="module">{script}</script>\n'])
     allowed = f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(script))}">\n'
     return document(scene.title or "clearhead", "embedded", body, allowed, version=str(VERSION))
 
@@ -58,8 +50,28 @@ def framed(page: str) -> str:
     """A page as the output of a notebook's cell: in a frame that can neither reach the notebook nor be reached."""
     return (
         f'<iframe srcdoc="{escape(page)}" sandbox="allow-scripts allow-downloads" title="clearhead" '
-        f'style="width: 100%; height: {FRAME}px; border: 0"></iframe>'
+        f'style="width: 100%; height: {HEIGHT}px; border: 0"></iframe>'
     )
+
+
+def _fitting(
+    scene: Scene, heads: Sequence[tuple[int, int]], room: float
+) -> tuple[list[str], Counter[str], Counter[str]]:
+    """The blocks that fit, and of each kind of thing how many were wanted and how many left out.
+
+    After the first that does not fit, no more of its kind are computed.
+    """
+    kept, wanted, left_out = list[str](), Counter[str](), Counter[str]()
+    for kind, op, args in _wanted(scene, heads):
+        wanted[kind] += 1
+        if not left_out[kind] and (op != "rows" or _size(scene, args) <= room):
+            stored = _stored(op, args, _answer(scene, op, args))
+            if len(stored) <= room:
+                room -= len(stored)
+                kept.append(stored)
+                continue
+        left_out[kind] += 1
+    return kept, wanted, left_out
 
 
 def _wanted(scene: Scene, heads: Sequence[tuple[int, int]]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -72,9 +84,10 @@ def _wanted(scene: Scene, heads: Sequence[tuple[int, int]]) -> Iterator[tuple[st
             yield "pictures", "image", {"stack": part.name, "layer": layer, "head": head}
     for query in _seen_through(scene):
         yield "logit lenses", "lens", {"stack": live.abilities(scene.model)["lens"][0], "query": query}
+    total = sum(4 * math.prod(view.shape) for part in parts for view in part.layers)
     for part in parts:
         for layer, head in _heads(part):
-            if (layer, head) in heads:
+            if (layer, head) in heads or total <= EXACT:
                 yield "exact heads", "rows", {"stack": part.name, "layer": layer, "head": head}
 
 
@@ -108,11 +121,17 @@ def _seen_through(scene: Scene) -> range:
     return range(len(reading.follows) if cost <= LENS else 0)
 
 
-def _meta(scene: Scene, lens: bool) -> dict[str, Any]:
-    """Nothing can be asked of a model any more."""
+def _meta(scene: Scene, wanted: Counter[str], left_out: Counter[str], max_mb: float) -> dict[str, Any]:
+    """Nothing can be asked of a model any more, and some things were left out."""
     head = scene.ask("meta").head
-    can = {**live.abilities(None), "lens": head["can"]["lens"] if lens else []}
-    return {**head, "live": False, "can": can}
+    stored = wanted - left_out
+    can = {**live.abilities(None), "lens": head["can"]["lens"] if stored["logit lenses"] else []}
+    rounded = stored["exact heads"] < wanted["pictures"]
+    left = ", ".join(f"{count} of {wanted[kind]} {kind}" for kind, count in left_out.items() if count)
+    slow = head["can"]["lens"] and not wanted["logit lenses"]
+    notes = [SAVED, ROUNDED if rounded else "", f"Left out, for want of room in {max_mb:g} MB: {left}." if left else ""]
+    note = " ".join(words for words in [*notes, SLOW if slow else ""] if words)
+    return {**head, "live": False, "can": can, "note": note, "approximate": rounded}
 
 
 def _stored(op: str, args: dict[str, Any], answer: Answer) -> str:

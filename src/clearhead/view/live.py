@@ -21,7 +21,7 @@ from clearhead.lens.edits import ablate
 from clearhead.lens.inputs import writes_beside
 from clearhead.model.transformer import Transformer
 from clearhead.view.pooling import block, step_of
-from clearhead.view.reading import Part, Reading, passed, run
+from clearhead.view.reading import Part, Reading, run
 from clearhead.view.spelling import spelled
 
 LOCK = threading.Lock()
@@ -77,19 +77,12 @@ def last_of(model: Transformer) -> str:
     return [*model.config.stacks][-1]
 
 
-def residuals(model: Transformer, reading: Reading, going: Callable[[], None]) -> list[Tensor]:
-    """What enters the last stack's first layer and what leaves each, [T D]."""
-    stack = last_of(model)
-    _, seen = passed(model, reading.given, [f"{stack}.embed", f"{stack}.*.residual"], going)
-    return [state[0] for state in seen.values()]
-
-
-def lens(model: Transformer, states: Sequence[Tensor], query: int, follows: int | None) -> list[dict[str, Any]]:
+def lens(model: Transformer, reading: Reading, query: int) -> list[dict[str, Any]]:
     """What the model would say at a place if it ended after each layer (nostalgebraist 2020): its own final norm and
     head on every residual. Of the token that really follows, the rank (1 = likeliest) and the probability.
     """
-    norm, found = model.last.norm_out, list[dict[str, Any]]()
-    for i, state in enumerate(states):
+    norm, follows, found = model.last.norm_out, reading.follows[query], list[dict[str, Any]]()
+    for i, state in enumerate(reading.residuals):
         logits = _said(model, norm(state[query][None, None])[0])[0]
         rank = None if follows is None else int((logits > logits[follows]).sum()) + 1
         p = logits.softmax(-1)
@@ -99,10 +92,10 @@ def lens(model: Transformer, states: Sequence[Tensor], query: int, follows: int 
 
 
 def without(
-    model: Transformer, reading: Reading, heads: Sequence[Out], query: int, going: Callable[[], None]
+    model: Transformer, reading: Reading, known: Tensor, heads: Sequence[Out], query: int, going: Callable[[], None]
 ) -> tuple[dict[str, Any], Tensor]:
     """What the model says without some heads, and by how much the log-probability of each token that really follows
-    changes, [T] (NaN where none does).
+    changes from those `known`, [T] (NaN where none does).
     """
     with ExitStack() as changes:
         for how in HOW:
@@ -118,8 +111,7 @@ def without(
     head = {"before": top_of(model, before.exp(), TOP), "after": top_of(model, after.exp(), TOP)}
     head |= {"kl": kl if math.isfinite(kl) else None, "moved": _moved(reading.parts, changed.parts, going)}
     head |= {"target": _target(model, reading.follows[query], before.exp(), after.exp())}
-    sure, unsure = (_log_probabilities(model, r, reading.follows) for r in (reading, changed))
-    return head, unsure - sure
+    return head, log_probabilities(model, changed, reading.follows, going) - known
 
 
 def _target(model: Transformer, follows: int | None, before: Tensor, after: Tensor) -> dict[str, Any] | None:
@@ -144,12 +136,15 @@ def _moved(before: Sequence[Part], after: Sequence[Part], going: Callable[[], No
     return found
 
 
-def _log_probabilities(model: Transformer, reading: Reading, follows: Sequence[int | None]) -> Tensor:
+def log_probabilities(
+    model: Transformer, reading: Reading, follows: Sequence[int | None], going: Callable[[], None]
+) -> Tensor:
     """[T] of the tokens that really follow, a few positions at a time: all logits would be T x V."""
     assert reading.hidden is not None
     ids = torch.tensor([-1 if i is None else i for i in follows], device=reading.hidden.device)
     found: list[Tensor] = []
     for some, states in zip(ids.split(ROWS), reading.hidden.split(ROWS), strict=True):
+        going()
         p = _said(model, states).log_softmax(-1).gather(-1, some.clamp(min=0)[:, None])[:, 0]
         found.append(p.masked_fill(some < 0, torch.nan))
     return torch.cat(found).cpu()

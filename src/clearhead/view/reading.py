@@ -57,6 +57,7 @@ class Reading:
     given: dict[str, Any] = field(default_factory=dict[str, Any])  # what the model was run on
     follows: tuple[int | None, ...] = ()  # by position of the last stack, the token that comes next (encoder: is there)
     hidden: Tensor | None = None  # [T D] what the head was given
+    residuals: tuple[Tensor, ...] = ()  # of the last stack: what enters layer 0, and what leaves each layer, [T D] each
 
     @classmethod
     def of(cls, parts: Sequence[Part]) -> Reading:
@@ -121,7 +122,10 @@ def run(
     """The reading of a forward pass. target [T]: what a decoder beside an encoder is to say; None: its inputs, and
     after them nothing.
     """
-    out, seen = passed(model, given, "*.weights", going)
+    last = [*model.config.stacks][-1]
+    wanted = ["*.weights", f"{last}.embed", f"{last}.*.residual"]
+    with at_rest(model), record(model, wanted) as seen, listening(model, ears=(Ear(going),)):
+        out: Output = model(**given)
     read, tokens = seen.texts[-1], dict[str, list[str]]()
     names: dict[str, list[str]] = {}
     for stack in model.config.stacks:
@@ -130,15 +134,9 @@ def run(
         names[stack] = places(model, ids, stack, view.shape[2])
         tokens[stack] = names[stack] if ids is None else spelled(model, ids[0], stack)
     assert out.hidden is not None
-    return Reading(tuple(_parts(seen, names, read)), tokens, given, _follows(model, read, target), out.hidden[0])
-
-
-def passed(
-    model: Transformer, given: dict[str, Any], wanted: str | list[str], going: Callable[[], None]
-) -> tuple[Output, Seen]:
-    """A forward pass and what was recorded of it."""
-    with at_rest(model), record(model, wanted) as seen, listening(model, ears=(Ear(going),)):
-        return model(**given), seen
+    residuals = tuple(seen[a][0] for a in seen if a.endswith((".embed", ".residual")))
+    parts, follows = tuple(_parts(seen, names, read)), _follows(model, read, target)
+    return Reading(parts, tokens, given, follows, out.hidden[0], residuals)
 
 
 def _room(model: Transformer) -> int:
@@ -151,7 +149,7 @@ def _room(model: Transformer) -> int:
 def _parts(seen: Seen, names: dict[str, list[str]], read: dict[str, Tensor]) -> list[Part]:
     found: list[Part] = []
     for name, stack, part in KINDS:
-        layers = [seen[a] for a in seen if a.startswith(f"{stack}.") and f".{part}." in a]
+        layers = [seen[a] for a in seen if a.startswith(f"{stack}.") and a.endswith(f".{part}.weights")]
         if layers:
             keys = names["encoder" if name == "cross" else stack]
             ids = read[stack][0] if part == "self" and stack in read else None

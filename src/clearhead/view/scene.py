@@ -100,22 +100,22 @@ def _lens(scene: Scene, args: Args, going: Callable[[], None]) -> Answer:
     one_of(args, "stack", (stack,))
     query = whole(args, "query", len(shown.reading.follows), f" positions in the {stack}")
     with live.alone(going):
-        if "residuals" not in shown.known:
-            shown.known["residuals"] = live.residuals(model, shown.reading, going)
-        layers = live.lens(model, shown.known["residuals"], query, shown.reading.follows[query])
+        layers = live.lens(model, shown.reading, query)
     return Answer({"query": query, "layers": layers})
 
 
 def _ablate(scene: Scene, args: Args, going: Callable[[], None]) -> Answer:
     only(args, "heads", "query")
-    model, reading = _model(scene, "ablate"), scene.shown.reading
-    query = whole(args, "query", len(reading.follows), " positions")
+    model, shown = _model(scene, "ablate"), scene.shown
+    query = whole(args, "query", len(shown.reading.follows), " positions")
     given = args.get("heads", [])
     if not isinstance(given, list) or len(given) > OUT or not all(isinstance(head, dict) for head in given):
         raise ValueError(f"heads: give a list of at most {OUT} objects of stack, layer, head and how")
     heads = [_out(scene, head) for head in given]
     with live.alone(going):
-        head, difference = live.without(model, reading, heads, query, going)
+        if "sure" not in shown.known:
+            shown.known["sure"] = live.log_probabilities(model, shown.reading, shown.reading.follows, going)
+        head, difference = live.without(model, shown.reading, shown.known["sure"], heads, query, going)
     return Answer(head, floats(difference))
 
 
