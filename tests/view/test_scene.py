@@ -2,19 +2,24 @@
 
 import json
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from clearhead.config import TextClassifier
+from clearhead.formulas.attention import Scoring
+from clearhead.formulas.mask import Visible
 from clearhead.generation.generate import generate
 from clearhead.lens.edit import edit
 from clearhead.lens.edits import ablate
 from clearhead.lens.projection import logit_lens
 from clearhead.lens.record import record
+from clearhead.lens.rows import Weights
 from clearhead.view.reading import Part, Reading, run
 from clearhead.view.scene import QUESTIONS, VERSION, Scene
-from model.tiny import learned_encoder
+from model.tiny import learned_encoder, post_norm_translator
 from view.scenes import TEXT, floats, random_model, reader, recording, scene_of, translator, weights, writer
 
 
@@ -304,6 +309,50 @@ def test_who_stops_leaves_the_model_as_it_was() -> None:
 def test_names_and_weights_must_be_equally_many() -> None:
     with pytest.raises(ValueError, match=r"3 queries and 4 keys are named, but the weights are \[1, 2, 4, 4\]"):
         Reading.of([Part("decoder", list("abc"), list("abcd"), [weights(4, 4)])])
+
+
+def test_vis_06_of_a_batch_one_text_is_to_be_chosen() -> None:
+    batch = Weights(torch.randn(16, 2, 5, 4), torch.randn(16, 2, 5, 4), Scoring(Visible.last(5, 5), 0.5))
+    words = list("abcde")
+    with pytest.raises(ValueError, match=r"the weights are \[16, 2, 5, 5\], of 16 texts, and a scene shows one"):
+        Reading.of([Part("encoder", words, words, [batch])])
+    one = batch.only(slice(3, 4))
+    assert isinstance(one, Weights)
+    scene = Scene(Reading.of([Part("encoder", words, words, [one])]))
+    row = floats(scene.ask("row", {"stack": "encoder", "layer": 0, "head": 1, "query": 2}).data)
+    assert row.numpy() == pytest.approx(batch[3, 1, 2].numpy(), rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_a_model_of_another_type(dtype: torch.dtype) -> None:
+    model = writer()
+    right = scene_of(model, TEXT)
+    scene = scene_of(writer().to(dtype), TEXT)
+    for op, args in (
+        ("overview", {"stack": "decoder"}),
+        ("image", {"stack": "decoder", "layer": 1, "head": 0}),
+        ("lens", {"stack": "decoder", "query": 3}),
+        ("ablate", {"query": 3, "heads": [{"stack": "decoder", "layer": 0, "head": 0, "how": "mean"}]}),
+    ):
+        scene.ask(op, args).packed()
+    where = {"stack": "decoder", "layer": 0, "head": 1, "query": 20}
+    found = floats(scene.ask("row", where).data)
+    assert found.numpy() == pytest.approx(floats(right.ask("row", where).data).numpy(), abs=0.05)
+    assert scene.ask("row", where).head["sum"] == pytest.approx(1, abs=0.02)
+    assert scene.ask("step", {}).head["top"]
+
+
+def test_a_decoder_that_reads_its_source_again() -> None:
+    config = replace(post_norm_translator(start=1), head=TextClassifier(labels=("a", "b"), pool="eos"))
+    model = reader(config)
+    scene = scene_of(model, "abc")
+    assert [stack["id"] for stack in scene.ask("meta").head["stacks"] if "missing" not in stack] == [
+        *("encoder", "decoder", "cross"),
+    ]
+    assert scene.ask("meta").head["can"]["lens"] == []
+    assert scene.ask("overview", {"stack": "cross"}).head["done"]
+    with pytest.raises(ValueError, match="to is given, but this model has one"):
+        scene.ask("look", {"text": "abc", "to": "b"})
 
 
 def test_a_model_without_a_tokenizer_is_shown_by_numbers() -> None:

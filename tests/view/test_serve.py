@@ -281,6 +281,19 @@ def test_only_so_many_pages_and_questions(monkeypatch: pytest.MonkeyPatch) -> No
     browse(server, visit)
 
 
+def test_pages_that_hold_too_much_end_before_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = server_of()
+
+    async def visit(client: httpx.AsyncClient) -> None:
+        first, second, third = [await opened(client, server) for _ in range(3)]
+        for page in (second, first):
+            assert (await page.ask("look", text="a text of its own")).status_code == 200
+        monkeypatch.setattr(serve, "MEMORY", server.clients[first.secret].scene.shown.reading.bytes + 1)
+        assert [(await page.ask("meta")).status_code for page in (first, third, second)] == [200, 200, 403]
+
+    browse(server, visit)
+
+
 def test_leave_to_ask_comes_back() -> None:
     client = Client(recording(3), left=1.0)
     assert client.may_ask()

@@ -106,7 +106,9 @@ def without(
         changed = run(model, reading.given, None, going) if heads else reading
     assert reading.hidden is not None
     assert changed.hidden is not None
-    before, after = (_said(model, r[query][None])[0].double().log_softmax(-1) for r in (reading.hidden, changed.hidden))
+    before, after = (
+        _said(model, r[query][None])[0].cpu().double().log_softmax(-1) for r in (reading.hidden, changed.hidden)
+    )
     kl = float((before.exp() * (before - after)).nan_to_num(0.0).sum()) / math.log(2)  # bits
     head = {"before": top_of(model, before.exp(), TOP), "after": top_of(model, after.exp(), TOP)}
     head |= {"kl": kl if math.isfinite(kl) else None, "moved": _moved(reading.parts, changed.parts, going)}

@@ -52,7 +52,7 @@ class Gathered:
 
     def add(self, name: str, heads: slice, values: Tensor, counted: Tensor | None = None) -> None:
         """values [1 H r], of the queries `counted` [r]."""
-        chosen = values[0].double().cpu()
+        chosen = values[0].cpu().double()
         chosen = chosen if counted is None else chosen * counted
         total = self.sums.setdefault(name, torch.zeros(self.grid.cells.shape[0], dtype=torch.float64))
         total[heads] += chosen.sum(-1)

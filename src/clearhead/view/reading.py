@@ -57,14 +57,22 @@ class Reading:
     given: dict[str, Any] = field(default_factory=dict[str, Any])  # what the model was run on
     follows: tuple[int | None, ...] = ()  # by position of the last stack, the token that comes next (encoder: is there)
     hidden: Tensor | None = None  # [T D] what the head was given
+    bytes: int = 0  # of memory that the recording holds
     residuals: tuple[Tensor, ...] = ()  # of the last stack: what enters layer 0, and what leaves each layer, [T D] each
 
     @classmethod
     def of(cls, parts: Sequence[Part]) -> Reading:
-        """From a finished recording, sample 0. Raises ValueError if names and weights are not equally many."""
+        """From a finished recording of one text. Raises ValueError for weights of several, and if names and weights are
+        not equally many.
+        """
         tokens: dict[str, list[str]] = {}
         for part in parts:
             for view in part.layers:
+                if view.shape[0] != 1:
+                    raise ValueError(
+                        f"{part.name}: the weights are {list(view.shape)}, of {view.shape[0]} texts, and a scene shows "
+                        "one: choose it with view.only(slice(i, i + 1))"
+                    )
                 if list(view.shape[2:]) != [len(part.queries), len(part.keys)]:
                     raise ValueError(
                         f"{part.name}: {len(part.queries)} queries and {len(part.keys)} keys are named, "
@@ -136,7 +144,7 @@ def run(
     assert out.hidden is not None
     residuals = tuple(seen[a][0] for a in seen if a.endswith((".embed", ".residual")))
     parts, follows = tuple(_parts(seen, names, read)), _follows(model, read, target)
-    return Reading(parts, tokens, given, follows, out.hidden[0], residuals)
+    return Reading(parts, tokens, given, follows, out.hidden[0], seen.bytes, residuals)
 
 
 def _room(model: Transformer) -> int:

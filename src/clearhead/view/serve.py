@@ -33,6 +33,7 @@ from clearhead.view.reading import Stopped
 from clearhead.view.scene import QUESTIONS, Scene
 
 PAGES = 16  # scenes that are kept; the one not asked for longest goes first
+MEMORY = 2**31  # bytes that their texts may hold together; again the one not asked for longest goes first
 BODY = 2**17  # bytes of a question
 AT_ONCE = 4  # questions that are worked on at a time
 SCRIPT = '<script type="module" src="/start.js"></script>\n'
@@ -91,8 +92,7 @@ class Server:
             return sentence(403, "this address has no valid token; open the address that clearhead serve has printed")
         secret = secrets.token_urlsafe(24)
         self.clients[secret] = Client(self.scene.copy())
-        while len(self.clients) > PAGES:
-            self.clients.popitem(last=False)
+        self._make_room()
         return Response(document(self.scene.title, "http", SCRIPT, token=secret), media_type="text/html")
 
     async def _api(self, request: Request) -> Response:
@@ -129,6 +129,17 @@ class Server:
             return await asyncio.get_running_loop().run_in_executor(self.workers, _plain, work, op)
         finally:
             watching.cancel()
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Ends the sessions that were not asked for longest, as far as there are too many or they hold too much."""
+        while len(self.clients) > PAGES:
+            self.clients.popitem(last=False)
+        readings = {secret: client.scene.shown.reading for secret, client in self.clients.items()}
+        own = {secret: it.bytes for secret, it in readings.items() if it is not self.scene.shown.reading}
+        while len(own) > 1 and sum(own.values()) > MEMORY:
+            oldest = next(iter(own))
+            del own[oldest], self.clients[oldest]
 
 
 class _Ending(uvicorn.Server):
