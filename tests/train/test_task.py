@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from tokenizers import processors
 
 from clearhead.config import Positions, Stack
+from clearhead.families.presets import small_translator
 from clearhead.model.transformer import Transformer
 from clearhead.text.build import char_tokenizer
 from clearhead.text.pair import Pair
@@ -15,6 +17,7 @@ from clearhead.train import data_tokens
 from clearhead.train.data import Pairs, Parts, stream
 from clearhead.train.data_packed import Packed
 from clearhead.train.data_streamed import Streamed
+from clearhead.train.loss import teach
 from clearhead.train.recipe import Batches, Recipe, Source, Vocabulary, Watching
 from clearhead.train.score import evaluate
 from clearhead.train.start import new
@@ -197,3 +200,51 @@ def test_gaps_are_filled_with_words_of_the_text(file: str, tmp_path: Path) -> No
     assert "<mask>" in second["given"]
     assert "<mask>" not in second["sample"]
     assert evaluate(model, parts.validation).tokens > 0
+
+
+def speaking(template: str) -> tuple[Transformer, int, int, int]:
+    """A translator whose tokenizer knows three languages; a, eos, and the token of German."""
+    tokenizer = char_tokenizer(["ab"])
+    inner, codes = tokenizer.inner, ["en_XX", "de_DE", "fr_XX"]
+    inner.add_special_tokens(codes)
+    known = [(token, inner.token_to_id(token)) for token in ("</s>", "en_XX")]
+    inner.post_processor = processors.TemplateProcessing(single=template, special_tokens=known)
+    model = Transformer(small_translator(len(tokenizer), len(tokenizer), 32)).eval()
+    model.tokenizer = tokenizer
+    return model, inner.token_to_id("a"), 2, inner.token_to_id("de_DE")
+
+
+@pytest.mark.parametrize("template", ["en_XX $A </s>", "$A </s> en_XX"])
+def test_a_language_in_front_is_written_and_one_behind_is_started_from(template: str, tmp_path: Path) -> None:
+    model, a, eos, german = speaking(template)
+    (tmp_path / "a.tsv").write_text("aa\ta\n" * 4)
+    recipe = Recipe(task="translate", data=Source(train=(str(tmp_path / "a.tsv"),)))
+    with pytest.raises(ValueError, match=r"data.tgt_lang is null, but the tokenizer has 3 languages; name one of them"):
+        task_of(recipe).data(model, tmp_path / "ids")
+    wrong = replace(recipe, data=replace(recipe.data, tgt_lang="de_XX"))
+    with pytest.raises(ValueError, match=r"data.tgt_lang is 'de_XX'; did you mean 'de_DE'"):
+        task_of(wrong).data(model, tmp_path / "ids")
+    task = task_of(replace(recipe, data=replace(recipe.data, tgt_lang="de_DE", src_lang="fr_XX")))
+    batch = next(stream(task.data(model, tmp_path / "ids").train, 0))
+    french, first = german + 1, template.startswith("en")
+    assert batch["input_ids"][0].tolist() == ([french, a, a, eos] if first else [a, a, eos, french])
+    assert batch["labels"][0].tolist() == ([german, a, eos] if first else [a, eos])
+    fed, _ = teach(model.config, batch)
+    assert fed["decoder_input_ids"][0].tolist() == ([1, german, a] if first else [german, a])
+    assert task.scores(model)["sentences"] == 1
+
+
+def test_a_language_of_a_tokenizer_that_has_none_is_refused(tmp_path: Path) -> None:
+    source = Source(train=two(tmp_path), tgt_lang="de_DE")
+    with pytest.raises(
+        ValueError, match=r"data.tgt_lang is 'de_DE', but the tokenizer knows no languages; leave it out"
+    ):
+        begun(Recipe(task="translate", data=source), tmp_path / "ids")
+
+
+def test_a_short_stream_is_read_over_and_over(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text\n" + "".join(f"row {i}\n" for i in range(1100)))
+    source = Source(train=(str(tmp_path / "a.csv"),), stream=True)
+    recipe = Recipe(data=source, steps=3, batch=Batches(block=8, tokens=64), tokenizer=Vocabulary(kind="byte"))
+    _, _, parts = begun(recipe, tmp_path / "ids")
+    assert len([batch for _, batch in zip(range(50), stream(parts.train, 0), strict=False)]) == 50

@@ -215,6 +215,8 @@ def score(
     text: Text = "text",
     source: Column = None,
     target: Column = None,
+    src_lang: Annotated[str | None, typer.Option(help="Language of the sources, where a model has several.")] = None,
+    tgt_lang: Annotated[str | None, typer.Option(help="Language of the targets.")] = None,
     num_beams: Annotated[int, typer.Option(help="Hypotheses kept in translating; 1 = greedy.", min=1)] = 4,
     sentences: Annotated[int | None, typer.Option(help="How many to translate; by default all.", min=1)] = None,
     block: Annotated[int | None, typer.Option(help="Tokens that a text may look back on.", min=2)] = None,
@@ -231,7 +233,8 @@ def score(
     loaded = load(model, device, dtype)
     from clearhead.train.exam import exam
 
-    texts = Source(train=(*data,), text=text, source=source, target=target)
+    spoken = {"src_lang": src_lang, "tgt_lang": tgt_lang}
+    texts = replace(Source(train=(*data,), text=text, source=source, target=target), **spoken)
     found = exam(loaded, texts, num_beams, sentences, block)
     if as_json:
         show(found)

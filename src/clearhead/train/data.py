@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from clearhead.model.transformer import shift_right
 from clearhead.train.data_ids import Ids, Numbers
 from clearhead.train.loss import IGNORED, Batch
 
@@ -178,6 +179,7 @@ class Pairs:
     targets: Ids
     tokens: int
     pad: int
+    start: int | None = None  # what the decoder is fed first, if it is not what the model's config says
 
     @property
     def per_epoch(self) -> int:
@@ -209,7 +211,9 @@ class Pairs:
         """Padded on the right; the padding of the labels counts nothing."""
         ids, mask = padded([self.sources[int(i)] for i in chosen], self.pad)
         labels, real = padded([self.targets[int(i)] for i in chosen], self.pad)
-        return {"input_ids": ids, "attention_mask": mask, "labels": labels.masked_fill(real == 0, IGNORED)}
+        found = {"input_ids": ids, "attention_mask": mask, "labels": labels.masked_fill(real == 0, IGNORED)}
+        fed = {} if self.start is None else {"decoder_input_ids": shift_right(labels, self.start, self.pad)}
+        return {**found, **fed}
 
     def whole(self) -> Iterator[Batch]:
         """From the shortest to the longest."""

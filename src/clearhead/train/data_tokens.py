@@ -3,14 +3,17 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from clearhead.config import TransformerConfig
+from clearhead.text.language import Languages, languages
 from clearhead.text.pair import Pair
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.train.data_files import Part
 from clearhead.train.data_ids import Ids, Stored, in_groups, key_of, store, stored
+from clearhead.train.recipe import Source
 
 
 @dataclass(frozen=True)
@@ -42,30 +45,77 @@ class ReadText:
             at += len(group)
 
 
+class Spoken(NamedTuple):
+    """One language of a tokenizer that has several."""
+
+    known: Languages
+    token: int
+
+    def written(self, ids: list[int]) -> list[int]:
+        """What the decoder writes: a language in front of a text is part of it, one behind is what it starts from."""
+        return ids[:-1] if self.known.last else self.known.placed(ids, self.token)
+
+
+def _spoken(tokenizer: Tokenizer, name: str, code: str | None, own: bool) -> Spoken | None:
+    """own: without a code it is the tokenizer's own."""
+    known = languages(tokenizer)
+    if known is None:
+        if code is not None:
+            raise ValueError(f"data.{name} is {code!r}, but the tokenizer knows no languages; leave it out")
+        return None
+    if code is None and not own:
+        raise ValueError(f"data.{name} is null, but the tokenizer has {len(known.ids)} languages; name one of them")
+    return Spoken(known, known.chosen(f"data.{name}", known.own if code is None else code))
+
+
 @dataclass(frozen=True)
 class ReadPairs:
     """Sources, and targets that end in eos and do not begin with what the decoder is fed first."""
 
     tokenizer: Tokenizer | Pair
     config: TransformerConfig
-    longest: int | None  # pairs with more tokens on a side are left out
+    asked: Source  # longest: pairs with more tokens on a side are left out
 
     names = ("sources", "targets")
 
+    @property
+    def languages(self) -> tuple[Spoken | None, Spoken | None]:
+        """Those of the sources and the targets; None where the tokenizer has only one.
+
+        Raises ValueError where it has several and nobody says which the targets are in.
+        """
+        both = (self.tokenizer.source, self.tokenizer.target) if isinstance(self.tokenizer, Pair) else None
+        source, target = both or (self.tokenizer, self.tokenizer)
+        assert isinstance(source, Tokenizer)
+        assert isinstance(target, Tokenizer)
+        return (
+            _spoken(source, "src_lang", self.asked.src_lang, True),
+            _spoken(target, "tgt_lang", self.asked.tgt_lang, both is not None),
+        )
+
+    @property
+    def start(self) -> int | None:
+        """What the decoder is fed first, where that is the targets' language, which stands behind other texts."""
+        target = self.languages[1]
+        return target.token if target is not None and target.known.last else None
+
     def __call__(self, part: Part) -> Iterator[Stored]:
         """Raises ValueError for a text longer than the model's positions, naming its line."""
-        first, eos, at = self.config.first, self.tokenizer.eos, part.start
+        first, eos, at, longest = self.config.first, self.tokenizer.eos, part.start, self.asked.longest
         limits = [None if s.positions is None else s.positions.count for s in self.config.stacks.values()]
+        source, target = self.languages
         for group in in_groups(part):
             numbers = [at + i + 1 for i in range(len(group))]
             read = _encoded(self.tokenizer, [row.texts[0] for row in group], numbers)
             written = _encoded(self.tokenizer, [row.texts[1] for row in group], numbers, target=True)
+            read = read if source is None else [source.known.placed(row, source.token) for row in read]
+            written = written if target is None else [target.written(row) for row in written]
             written = [row[1:] if row[0] == first else row for row in written]
             written = [row if eos is None or row[-1:] == [eos] else [*row, eos] for row in written]
             kept = [
                 i
                 for i, both in enumerate(zip(read, written, strict=True))
-                if self.longest is None or max(map(len, both)) <= self.longest
+                if longest is None or max(map(len, both)) <= longest
             ]
             for rows, limit in zip((read, written), limits, strict=True):
                 for i in kept:
@@ -88,7 +138,11 @@ def cached(read: Reading, part: Part, folder: Path, vocab: dict[str, int]) -> St
 
     vocab: how many ids the model has, by column. Raises ValueError for ids beyond.
     """
-    options = (read.before, read.behind) if isinstance(read, ReadText) else (read.config.first, read.longest)
+    options: tuple[object, ...]
+    if isinstance(read, ReadText):
+        options = (read.before, read.behind)
+    else:
+        options = (read.config.first, read.asked.longest, read.asked.src_lang, read.asked.tgt_lang)
     file = folder / f"{key_of(read.tokenizer, part.rows.digest, part.start, part.stop, read.names, options)}.arrow"
     if not file.exists():
         store(read(part), read.names, file)
@@ -106,13 +160,15 @@ def slabs(read: Reading, part: Part, tokens: int) -> Callable[[], Iterator[Store
     """The ids of a part in memory, at least so many tokens at a time; less than that at the end is left out."""
 
     def run() -> Iterator[Stored]:
-        held, size = list[Stored](), 0
+        held, size, enough = list[Stored](), 0, False
         for group in read(part):
             held.append(group)
             size += group.columns[read.names[0]].total
             if size >= tokens:
                 yield _joined(held, read.names)
-                held, size = [], 0
+                held, size, enough = [], 0, True
+        if held and not enough:  # a stream that is shorter than that
+            yield _joined(held, read.names)
 
     return run
 

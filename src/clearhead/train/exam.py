@@ -38,7 +38,8 @@ def exam(
         "bits_per_byte": None if size is None else score.bits_per_byte(size),
         "accuracy": score.accuracy,
     }
-    return found | (translation_scores(model, rows, sentences, beams) if task == "translate" else {})
+    spoken = {name: code for name in ("src_lang", "tgt_lang") if (code := getattr(source, name)) is not None}
+    return found | (translation_scores(model, rows, sentences, beams, spoken) if task == "translate" else {})
 
 
 def _room(model: Transformer) -> int:

@@ -30,6 +30,8 @@ class Source:
     text: str = _is("text", "column of the texts (lm, mlm)")
     source: str | None = _is(None, "column to translate from, such as translation.en; null: the first of two")
     target: str | None = _is(None, "column to translate to; null: the second of two")
+    src_lang: str | None = _is(None, "language of the sources, such as en_XX, where the tokenizer has several")
+    tgt_lang: str | None = _is(None, "language of the targets, likewise")
     subset: str | None = _is(None, "configuration of a data set of the hub")
     split: str = _is("train", "split of a data set of the hub to train on")
     validation_split: str | None = _is(None, "split of a data set of the hub to validate on")

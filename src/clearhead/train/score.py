@@ -3,8 +3,9 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -52,12 +53,18 @@ def evaluate(model: Transformer, data: Data) -> Score:
     return Score(total / tokens, tokens, right / tokens)
 
 
-def translation_scores(model: Transformer, rows: Iterable[Row], most: int | None, beams: int = BEAMS) -> dict[str, Any]:
+def translation_scores(
+    model: Transformer,
+    rows: Iterable[Row],
+    most: int | None,
+    beams: int = BEAMS,
+    languages: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
     """sacreBLEU (Post 2018) and chrF (Popović 2015) of the model's translations, with the signatures.
 
     rows: sources and targets; the first `most` of them whose source is not empty are translated, with `beams`
-    hypotheses each. Text is compared as people read it. Raises ValueError for no such row, and for texts in pieces of
-    words such as "l@@ i@@ ke", whose score would say nothing.
+    hypotheses each. languages: options of `translate`. Text is compared as people read it. Raises ValueError for no
+    such row, and for texts in pieces of words such as "l@@ i@@ ke", whose score would say nothing.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -71,7 +78,8 @@ def translation_scores(model: Transformer, rows: Iterable[Row], most: int | None
     written = [""] * len(chosen)
     for i in range(0, len(order), TOGETHER):
         group = order[i : i + TOGETHER]
-        options: dict[str, Any] = {"num_beams": beams, "max_new_tokens": _room(model, [chosen[j][0] for j in group])}
+        room = _room(model, [chosen[j][0] for j in group])
+        options: dict[str, Any] = {"num_beams": beams, "max_new_tokens": room, **languages}
         for j, text in zip(group, translate(model, [chosen[j][0] for j in group], **options), strict=True):
             written[j] = text
     refuse_pieces(written)

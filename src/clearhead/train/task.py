@@ -13,6 +13,7 @@ from clearhead.config import Stack
 from clearhead.generation.text import complete, translate
 from clearhead.model.transformer import Transformer
 from clearhead.text.pair import Pair
+from clearhead.text.settings import SPECIALS
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.train.data import Blocks, Data, Pairs, Parts, Shelf
 from clearhead.train.data_files import Part, Texts, read_texts
@@ -169,8 +170,8 @@ class Filling(_OneText):
         whole = super()._shelf(tokenizer, length, size, pad)
         assert isinstance(tokenizer, Tokenizer), "check_kind has looked"
         assert tokenizer.mask is not None, "check_kind has looked"
-        mask, specials = tokenizer.mask, (tokenizer.pad, tokenizer.bos, tokenizer.eos, tokenizer.cls, tokenizer.sep)
-        words = np.setdiff1d(np.arange(len(tokenizer)), [mask, *(i for i in specials if i is not None)])
+        mask, own = tokenizer.mask, [getattr(tokenizer, kind) for kind in SPECIALS]
+        words = np.setdiff1d(np.arange(len(tokenizer)), [i for i in own if i is not None])
         return lambda what: lambda ids: Masked(whole(what)(ids), mask, words)
 
     def _kept_bytes(self, kept: Stored, shelf: Shelf, tokenizer: Tokenizer | Pair) -> None:
@@ -222,21 +223,30 @@ class Translation:
         def shelf(ids: Stored) -> Shelf:
             if not len(ids.text_bytes):
                 raise ValueError(f"no pair is left; recipe.data.longest is {self.recipe.data.longest}, raise it")
-            return Pairs(ids.columns["sources"], ids.columns["targets"], tokens, pad)
+            return Pairs(ids.columns["sources"], ids.columns["targets"], tokens, pad, read.start)
 
-        return ReadPairs(tokenizer, model.config, self.recipe.data.longest), shelf, tokens
+        read = ReadPairs(tokenizer, model.config, self.recipe.data)
+        return read, shelf, tokens
+
+    @property
+    def _languages(self) -> dict[str, str]:
+        """Those that the recipe names, as `translate` takes them."""
+        asked = {"src_lang": self.recipe.data.src_lang, "tgt_lang": self.recipe.data.tgt_lang}
+        return {name: code for name, code in asked.items() if code is not None}
 
     def samples(self, model: Transformer) -> list[dict[str, str]]:
         """The prompts, or the first sentence that it has not seen, with what the file has."""
         if prompts := self.recipe.watch.prompts:
-            return [{"given": prompt, "sample": translate(model, prompt)} for prompt in prompts]
+            return [{"given": text, "sample": translate(model, text, **self._languages)} for text in prompts]
         source, target = next((row.texts for row in self.texts.validation if row.texts[0].strip()), ("", ""))
-        return [{"given": source, "sample": translate(model, source), "target": target}] if source else []
+        if not source:
+            return []
+        return [{"given": source, "sample": translate(model, source, **self._languages), "target": target}]
 
     def scores(self, model: Transformer) -> dict[str, Any]:
         """BLEU and chrF of the first sentences kept for validation."""
         try:
-            return translation_scores(model, self.texts.validation, SCORED)
+            return translation_scores(model, self.texts.validation, SCORED, languages=self._languages)
         except ValueError as error:  # texts in pieces can be learned all the same
             NOTES.warning("no BLEU: %s", error)
             return {}
