@@ -11,15 +11,30 @@ from clearhead.cli.options import Json, Model, Threads, app, colour, show, use, 
 @app.command()
 def lesson(
     topic: Annotated[str, typer.Argument(help="attention, torch, heads, order, positions, mask, ...")] = "attention",
+    browse: Annotated[bool, typer.Option("--open", help="Open it in the browser, to play with.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write it as one page that needs nothing else.")] = None,
     as_json: Json = False,
 ) -> None:
     """The worked example and what follows from it, step by step, with every number.
 
     Example: clearhead lesson mask
     """
+    if html is not None or browse:
+        _in_browser(topic, browse, html)
+        return
     from clearhead.lesson import run
 
     print(run(topic, as_json, width(), colour()))
+
+
+def _in_browser(topic: str, browse: bool, html: Path | None) -> None:
+    from clearhead.view import learner
+
+    if html is not None:
+        print(f"{learner.write(html)} shows it")
+    if browse:
+        path, opened = learner.show(topic)
+        print(f"{path} is open in the browser" if opened else f"no browser was found; open {path} in one")
 
 
 @app.command()
