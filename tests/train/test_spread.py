@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,13 +15,26 @@ from torch import Tensor
 from torch.distributed import is_gloo_available
 
 from clearhead.families.load import load
+from clearhead.train.folder import read_log
+from clearhead.train.recipe import write_recipe
+from clearhead.train.run import run
 from clearhead.train.save import RANDOM
 from clearhead.train.spread import check_device, spread
 from train import ranks
 from train.ranks import HALF, STEPS
+from train.runs import recipe_for, text_in
 
 KINDS = ["ddp", "fsdp"]
 BOUNDS = {"float64": 1e-12, "float32": 1e-6}
+
+
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+def surroundings() -> dict[str, str]:
+    """Of a process that finds the tests, and computes on one thread."""
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
 
 
 class Runs(NamedTuple):
@@ -35,15 +50,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         pytest.skip("this torch has no gloo, by which processes talk on a CPU")
     folder = tmp_path_factory.mktemp("ranks")
     alone = {dtype: ranks.run(folder, "alone", dtype) for dtype in ranks.DTYPES}
-    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "train.ranks", str(folder)]
-    paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, *words],
-        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    words = [sys.executable, *TORCHRUN, "-m", "train.ranks", str(folder)]
+    done = subprocess.run(words, env=surroundings(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return Runs(folder, alone, json.loads((folder / "losses.json").read_text()))
 
@@ -99,6 +107,31 @@ def test_frozen_parameters_stay_with_all_kinds(runs: Runs) -> None:
         found = weights(runs.folder / f"{kind}-float64-{STEPS}")
         assert torch.equal(found[name], begun)
         assert not torch.equal(found[name.replace("bias", "weight")], begun)
+
+
+@pytest.mark.slow
+def test_the_command_under_torchrun_stops_together_and_goes_on_alone(tmp_path: Path) -> None:
+    alone = recipe_for(text_in(tmp_path), model={"dim": 64, "layers": 1}, steps=40, save={"every": 100})
+    expected = run(alone, tmp_path / "alone")
+    write_recipe(replace(alone, spread="fsdp"), tmp_path / "recipe.yaml")
+    words = ["-m", "clearhead", "train", "run", str(tmp_path / "recipe.yaml"), "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(
+        [sys.executable, *TORCHRUN, *words], env=surroundings(), stderr=subprocess.PIPE, text=True
+    )
+    while process.poll() is None and len(read_log(tmp_path / "run")) < 3:
+        time.sleep(0.01)
+    process.terminate()
+    said = process.communicate(timeout=120)[1]
+    step = json.loads((tmp_path / "run" / "checkpoint" / "training.json").read_text())["step"]
+    assert 3 <= step < 40, said
+    assert len(read_log(tmp_path / "run")) == step
+    assert not (tmp_path / "run" / "report.json").exists()
+    found = run(alone, tmp_path / "run", resume=True)
+    assert expected is not None
+    assert found is not None
+    assert found["validation_loss"] == pytest.approx(expected["validation_loss"], rel=1e-3)
+    losses = [[line["loss"] for line in read_log(tmp_path / name)] for name in ("run", "alone")]
+    assert losses[0] == pytest.approx(losses[1], rel=3e-3), "Muon works in bf16, which widens differences"
 
 
 def test_a_device_that_is_not_there_is_refused_with_both_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

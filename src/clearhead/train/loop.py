@@ -86,6 +86,8 @@ def train(
         freeze(model, recipe.rates.frozen)
         here.shard(model)
         start = Checkpoint(model, optimizers(model, recipe.rates), 0)
+        if here.rank:  # dropout is drawn for each process anew, where the model was drawn alike for all
+            torch.manual_seed(torch.initial_seed() + here.rank)
     history, movers = History(scores=[*start.scores]), start.movers
     called = here.wrapped(model.train())
     with layers_as(model, recipe.compiled, recipe.again):

@@ -19,9 +19,10 @@ Batch = dict[str, Tensor]
 def teach(config: TransformerConfig, batch: Batch) -> tuple[Batch, Tensor]:
     """What the model is fed, and the target [B, T] at each position of its logits (-100 = none).
 
-    The batch holds the model's arguments and `labels` [B, T]. A decoder alone predicts the next label; a decoder beside
-    an encoder is fed the labels shifted right, unless the batch holds `decoder_input_ids`; an encoder alone predicts
-    them in place. Raises ValueError for a model whose head does not write tokens.
+    The batch holds the model's arguments and `labels` [B, T]. A decoder alone predicts the next label, so that the last
+    token is not read; a decoder beside an encoder is fed the labels shifted right, unless the batch holds
+    `decoder_input_ids`; an encoder alone predicts them in place. Raises ValueError for a model whose head does not
+    write tokens.
     """
     if not isinstance(config.head, Head):
         raise ValueError(
@@ -30,8 +31,8 @@ def teach(config: TransformerConfig, batch: Batch) -> tuple[Batch, Tensor]:
         )
     fed = {name: value for name, value in batch.items() if name != "labels"}
     labels = batch["labels"]
-    if config.encoder is None:
-        return fed, torch.cat([labels[:, 1:], torch.full_like(labels[:, :1], IGNORED)], dim=1)
+    if config.encoder is None:  # nothing follows the last token, so it is not read
+        return {name: value[:, :-1] for name, value in fed.items()}, labels[:, 1:]
     if config.decoder is not None and "decoder_input_ids" not in fed:
         start = config.bos if config.start is None else config.start
         if start is None or config.pad is None:
