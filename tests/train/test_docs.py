@@ -10,10 +10,14 @@ import yaml
 from clearhead.cli import app
 from clearhead.train.doctor import UNKNOWN
 from clearhead.train.examine import LEAK, RATIO
-from clearhead.train.recipe import Recipe, fields, read_recipe, recipe_of
+from clearhead.train.folder import ASKED, CHECKPOINT, LOG, REPORT
+from clearhead.train.keep import BEST, KEPT
+from clearhead.train.recipe import FILE, Recipe, fields, read_recipe, recipe_of
+from clearhead.train.run import PAGE as PAGE_FILE
 from clearhead.train.run import run
 from clearhead.train.start import LARGE, MANY
 from clearhead.train.task import SCORED
+from clearhead.train.watch import BOARD, SAMPLES, SNAPSHOTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "train.md").read_text(encoding="utf-8")
 RECIPES = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -64,6 +68,13 @@ def test_every_field_it_names_exists() -> None:
     shown = {name for name in re.findall(r"`([a-z]+\.[a-z_]+)", PAGE) if name.split(".")[0] in parts}
     assert len(shown) > 8
     assert shown <= names | {"model.safetensors", "tokenizer.json"}
+
+
+def test_every_file_that_a_run_may_write_is_named() -> None:
+    for name in (KEPT, BEST, SNAPSHOTS, BOARD):
+        assert f"`{name}/`" in PAGE
+    for name in (ASKED, CHECKPOINT, FILE, LOG, PAGE_FILE, REPORT, SAMPLES):
+        assert f"`{name}" in PAGE
 
 
 def test_its_numbers_are_those_of_the_code() -> None:
