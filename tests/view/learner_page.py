@@ -20,6 +20,25 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("learner") / "lesson.html")
 
 
+BREAK = """([mistakes, matrix]) => {
+  const root = document.querySelector("#clearhead").shadowRoot;
+  const text = (selector) => root.querySelector(selector).textContent;
+  return mistakes.map((id) => {
+    const select = root.querySelector("select"), mask = root.querySelector(".board input[type=checkbox]");
+    if (mask?.checked) mask.click();
+    select.value = id;
+    select.dispatchEvent(new Event("change"));
+    const cells = [...root.querySelectorAll(`[data-cell^="${matrix}."]`)];
+    return {
+      says: text(".says"), verdict: text(".card strong"),
+      lines: root.querySelectorAll(".code ins, .code del").length,
+      marked: cells.filter((td) => td.classList.contains("wrong")).length,
+      cells: cells.map((td) => [td.dataset.cell, td.textContent]),
+    };
+  });
+}"""
+
+
 class Lesson(Screen):
     """The learner's screen."""
 
@@ -28,24 +47,43 @@ class Lesson(Screen):
 
     def matrix(self, name: str) -> list[list[str]]:
         """The printed numbers of a matrix."""
-        cells: list[list[str]] = self.page.locator(f'[data-cell^="{name}."]').evaluate_all(
-            "found => found.map(td => [td.dataset.cell, td.textContent])"
+        return rows_of(
+            self.page.locator(f'[data-cell^="{name}."]').evaluate_all(
+                "found => found.map(td => [td.dataset.cell, td.textContent])"
+            )
         )
-        rows: dict[str, list[str]] = {}
-        for key, text in cells:
-            rows.setdefault(key.split(".")[1], []).append(text)
-        return list(rows.values())
 
     def numbers(self, name: str) -> list[list[float]]:
-        return [[float(text.replace("−", "-").replace("∞", "inf")) for text in row] for row in self.matrix(name)]
+        return as_numbers(self.matrix(name))
+
+    def turn(self, address: str) -> None:
+        """Another address of the same page."""
+        self.page.evaluate("address => (location.hash = address)", address)
+        self.page.wait_for_timeout(50)
 
     def text(self, selector: str) -> str:
         return self.page.locator(selector).first.inner_text()
+
+    def breaks(self, mistakes: list[str], matrix: str) -> list[dict[str, Any]]:
+        """What the screen shows of each mistake: words, verdict, lines of code, and a matrix with its marked cells."""
+        found: list[dict[str, Any]] = self.page.evaluate(BREAK, [mistakes, matrix])
+        return [one | {"rows": rows_of(one["cells"])} for one in found]
 
     def where(self) -> str:
         """The address behind #, once it is written."""
         self.page.wait_for_timeout(200)
         return self.page.evaluate("location.hash")
+
+
+def rows_of(cells: list[list[str]]) -> list[list[str]]:
+    rows: dict[str, list[str]] = {}
+    for key, text in cells:
+        rows.setdefault(key.split(".")[1], []).append(text)
+    return list(rows.values())
+
+
+def as_numbers(rows: list[list[str]]) -> list[list[float]]:
+    return [[float(text.replace("−", "-").replace("∞", "inf")) for text in row] for row in rows]
 
 
 Opener = Callable[..., Lesson]

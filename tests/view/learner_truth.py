@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -45,17 +45,17 @@ def way(page: str, broken: Broken) -> Change:
 @cache
 def _way(page: str, mistake_id: str) -> Change:
     (broken,) = (broken for broken in PAGES[page] if broken.id == mistake_id)
+    shown = [_tried(partial(run_shown_code, page, broken.lines, numbers)) for numbers in RANDOM[page]]
     for mistake in (mistake for mistake in bank.every() if mistake.id == mistake_id):
         for change in mistake.ways:
-            if all(_alike(page, broken, numbers, change) for numbers in RANDOM[page]):
+            if all(_alike(mine, numbers, change) for mine, numbers in zip(shown, RANDOM[page], strict=True)):
                 return change
     raise AssertionError(f"{broken.id}: the line that is shown is none of the catalogue's ways")
 
 
-def _alike(page: str, broken: Broken, numbers: dict[str, Any], change: Change) -> bool:
+def _alike(mine: Any, numbers: dict[str, Any], change: Change) -> bool:
     """Whether both give the same answer, or neither runs."""
     theirs = _tried(lambda: checker_numbers(numbers, change).answer[0])
-    mine = _tried(lambda: run_shown_code(page, broken.lines, numbers))
     if theirs is None or mine is None:
         return theirs is mine
     return theirs.shape == mine.shape and np.allclose(theirs, mine, equal_nan=True)

@@ -14,7 +14,7 @@ from clearhead.lesson.positions import page as positions
 from clearhead.view.learner import output_weights
 from clearhead.view.learner_mistakes import PAGES
 from shared import path
-from view.learner_page import Opener, file, learner
+from view.learner_page import Opener, as_numbers, file, learner
 from view.learner_truth import checker_numbers, way
 
 __all__ = ["file", "learner"]
@@ -31,7 +31,7 @@ def close(shown: list[list[float]], want: Any) -> bool:
     return np.allclose(np.array(shown), np.array(want), atol=0.00051)
 
 
-def test_opened_from_disk_it_asks_for_nothing(learner: Opener) -> None:
+def test_vis_03_opened_from_disk_it_asks_for_nothing(learner: Opener) -> None:
     screen = learner()
     assert screen.page.title() == "Attention, worked out"
     assert len(screen.requests) == 1  # the file itself; the fixture looks at the addresses
@@ -174,44 +174,42 @@ def test_every_mistake_shows_the_checkers_numbers(learner: Opener, page: str) ->
     y = np.array([[0.0, 0, 1, 1], [1, 0, 0, 1]]) if page == "cross" else given.X
     numbers = {"x": y, "y": given.X, "wq": given.Wq, "wk": given.Wk, "wv": given.Wv, "causal": False, "wo": None}
     numbers |= {"heads": 2, "wo": output_weights()} if page == "heads" else {"heads": 1}
-    for broken in PAGES[page]:
-        screen.page.get_by_label("causal mask").set_checked(False) if page != "cross" else None
-        screen.page.get_by_label("Choose a mistake").select_option(broken.id)
-        causal = broken.step == "masked"
-        assert screen.text(".says").startswith(broken.id)
-        if screen.text(".card strong").startswith("It does not run"):
+    shown = screen.breaks([broken.id for broken in PAGES[page]], "answer" if page == "heads" else "output")
+    for broken, told in zip(PAGES[page], shown, strict=True):
+        assert told["says"].startswith(broken.id)
+        assert told["lines"] > 0
+        mine = numbers | {"causal": broken.step == "masked"}
+        if told["verdict"].startswith("It does not run"):
             with pytest.raises(ValueError, match="mismatch"):
-                checker_numbers(numbers | {"causal": causal}, way(page, broken))
+                checker_numbers(mine, way(page, broken))
             continue
-        right = checker_numbers(numbers | {"causal": causal}, {}).answer[0]
-        want = checker_numbers(numbers | {"causal": causal}, way(page, broken))
-        shown = "answer" if page == "heads" else "output"
-        assert close(screen.numbers(shown), want.answer[0]), broken.id
-        marked = screen.page.locator(f'[data-cell^="{shown}."].wrong').count()
-        if want.answer[0].shape == right.shape:
-            assert marked == (~np.isclose(want.answer[0], right, equal_nan=True)).sum(), broken.id
-        assert screen.page.locator(".code ins, .code del").count() > 0
+        right, want = (checker_numbers(mine, change).answer[0] for change in ({}, way(page, broken)))
+        assert close(as_numbers(told["rows"]), want), broken.id
+        if want.shape == right.shape:
+            assert told["marked"] == (~np.isclose(want, right, equal_nan=True)).sum(), broken.id
 
 
-@pytest.mark.parametrize(
-    ("mistake", "breaks", "verdict"),
-    [
-        ("scale-missing", [], "Every property holds: only a comparison"),
-        ("softmax-dim-query", ["a row of weights sums to 0.676, not 1"], "weights.sum(-1) == 1 fails"),
-        ("mask-after-softmax", ["a row of weights sums to 0.509, not 1"], "weights.sum(-1) == 1 fails"),
-        ("mask-zero-before-softmax", ["a hidden key gets a weight of 0.331"], "weights[~mask] == 0 fails"),
-        ("scale-int-sqrt", [], "Nothing changes with these numbers"),
-        ("keys-not-transposed", None, "It does not run: 3 × 4 times 3 × 4 does not fit: 4 is not 3."),
-    ],
-)
-def test_it_says_what_breaks_and_what_would_notice(
-    learner: Opener, mistake: str, breaks: list[str] | None, verdict: str
-) -> None:
+VERDICTS = {
+    "scale-missing": ([], "Every property holds: only a comparison"),
+    "softmax-dim-query": (["a row of weights sums to 0.676, not 1"], "weights.sum(-1) == 1 fails"),
+    "mask-after-softmax": (["a row of weights sums to 0.509, not 1"], "weights.sum(-1) == 1 fails"),
+    "mask-zero-before-softmax": (["a hidden key gets a weight of 0.331"], "weights[~mask] == 0 fails"),
+    "softmax-log": (
+        ["a row of weights sums to −3.526, not 1", "a weight is negative: −0.675"],
+        "weights.sum(-1) == 1 and weights >= 0 fail",
+    ),
+    "scale-int-sqrt": ([], "Nothing changes with these numbers"),
+    "keys-not-transposed": ([], "It does not run: 3 × 4 times 3 × 4 does not fit: 4 is not 3."),
+}
+
+
+def test_it_says_what_breaks_and_what_would_notice(learner: Opener) -> None:
     screen = learner(at("attention"))
-    screen.page.get_by_label("Choose a mistake").select_option(mistake)
-    assert verdict in screen.text(".card strong")
-    found = [text[2:] for text in screen.page.locator(".checks .breaks").all_inner_texts()]
-    assert found == (breaks or [])
+    for mistake, (breaks, verdict) in VERDICTS.items():
+        screen.page.get_by_label("causal mask").set_checked(False)
+        screen.page.get_by_label("Choose a mistake").select_option(mistake)
+        assert verdict in screen.text(".card strong")
+        assert [text[2:] for text in screen.page.locator(".checks .breaks").all_inner_texts()] == breaks
 
 
 def test_a_shape_that_happens_to_fit_is_silently_wrong(learner: Opener) -> None:

@@ -1,8 +1,7 @@
 // The matrices of the lesson, each with the way to it: where its numbers are in the context of `attend`, which stages
 // make them, and the arithmetic of any one number, written with references to the numbers that it comes from.
 
-/** Four decimals would not fit; a number is printed to 3, as in the lesson. */
-const DECIMALS = 3;
+const DECIMALS = 3; // as the lesson prints
 
 /** How many decimals show every number of a matrix exactly, at most 3. */
 function decimalsOf(matrix) {
@@ -128,21 +127,21 @@ function maskedMatrix({ rows, columns, at }) {
 }
 
 /** Softmax over a row of `from`. */
-function weightsMatrix(h, heads, { rows, columns, at, from, title = "weights", note = "softmax" }) {
+function weightsMatrix(h, heads, { rows, columns, at, from, note = "softmax" }) {
   return {
-    name: headed("weights", h, heads), title, note, rows, columns, at, sums: true, shaded: true, hatched: true,
-    stages: ["weights", "used"], of: (c) => c.used[h],
+    name: headed("weights", h, heads), title: "weights", note, rows, columns, at,
+    sums: true, shaded: true, hatched: true, stages: ["weights", "used"], of: (c) => c.used[h],
     why: (c, i, j) => {
-      const row = c.masked[h][i], total = sum(row.map(Math.exp)), sane = total > 0 && total < 1e9;
-      const words = ["How far ", quoted(rows[i]), " looks at ", quoted(columns[j]), ": its share of e^score."];
+      const row = c.masked[h][i], total = sum(row.map(Math.exp));
       if (row.every((x) => x === -Infinity)) {
         return { words: [quoted(rows[i]), " may see nothing: zeros, not 0 ÷ 0."], parts: [] };
       }
       const power = (k) => ["e", { up: ref(from, i, k) }];
+      const quotient = `${short(Math.exp(row[j]))} ÷ ${short(total)}`;
+      const all = row.flatMap((_, k) => [...(k ? [" + "] : []), ...power(k)]);
       return {
-        words,
-        parts: [...power(j), " ÷ (", ...row.flatMap((_, k) => [...(k ? [" + "] : []), ...power(k)]), ")",
-          sane ? ` = ${short(Math.exp(row[j]))} ÷ ${short(total)}` : ""],
+        words: ["How far ", quoted(rows[i]), " looks at ", quoted(columns[j]), ": its share of e^score."],
+        parts: [...power(j), " ÷ (", ...all, ")", total > 0 && total < 1e9 ? ` = ${quotient}` : ""],
       };
     },
   };

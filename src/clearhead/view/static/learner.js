@@ -8,11 +8,16 @@ function mountLearner(element, lesson) {
   screen.parts = parts;
   root.append(parts.head.element, parts.steps.element, parts.main, parts.live);
   addEventListener("keydown", (event) => pressedKey(screen, event));
-  addEventListener("popstate", () => {
-    screen.state = readAddress(location.hash, lesson);
-    draw(screen);
-  });
+  addEventListener("popstate", () => goBack(screen));
   watchTheme(() => draw(screen));
+  draw(screen);
+}
+
+/** What the address says now; the other pages stay at their steps, which it does not tell. */
+function goBack(screen) {
+  const state = readAddress(location.hash, screen.lesson);
+  screen.state = { ...state, steps: { ...screen.state.steps, [state.page]: state.steps[state.page] } };
+  screen.problem = "";
   draw(screen);
 }
 
@@ -48,10 +53,13 @@ function draw(screen) {
   parts.broken.draw(view);
 }
 
-/** A new state: drawn at once, written into the address, spoken after a moment. `past` makes a step to go back to. */
-function change(screen, state, { past = false, words = "" } = {}) {
+/**
+ * A new state: drawn at once, written into the address, spoken after a moment. past: one to go back to; problem: what
+ * is still to be read of an earlier refusal.
+ */
+function change(screen, state, { past = false, words = "", problem = "" } = {}) {
   screen.state = state;
-  screen.problem = "";
+  screen.problem = problem;
   draw(screen);
   clearTimeout(screen.writing);
   if (past) history.pushState(null, "", addressOf(screen));
@@ -83,7 +91,7 @@ const summary = (screen) => `Changed. ${screen.view.page.steps[screen.view.step]
 function choose(screen, cell, hover = false) {
   const now = screen.state.cell;
   if (now && cellKey(now) === cellKey(cell)) return;
-  change(screen, { ...screen.state, cell });
+  change(screen, { ...screen.state, cell }, { problem: screen.problem });
   if (!hover && inside(screen.view, cell)) speak(screen, spoken(screen.view, cell));
 }
 
@@ -97,7 +105,7 @@ function toStep(screen, step, cell = null) {
 
 /** The last row of the first matrix that a step opens: in the lesson, "sat" looking at "cat". */
 function firstOf(view, step) {
-  const matrix = [...view.matrices.values()].find(({ at, edit: given }) => at === step && (!given || step === 0));
+  const matrix = [...view.matrices.values()].find(({ at, edit }) => at === step && (!edit || step === 0));
   return matrix ? { name: matrix.name, i: matrix.size[0] - 1, j: Math.min(1, matrix.size[1] - 1) } : view.state.cell;
 }
 
