@@ -18,6 +18,7 @@ function startPage(element) {
 
 /** A notebook's widget (anywidget): the state is a trait both ways; the return value takes the view down. */
 function render({ model, el }) {
+  el.dataset.lmSuppressShortcuts = "true"; // JupyterLab's own keys, such as "a" and "b", which add cells
   const screen = mount(el, widgetSource(model), {
     state: model.get("state") ?? "",
     said(state) {
