@@ -26,7 +26,10 @@ def address(scene: Scene) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def file(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return saved(scene, tmp_path_factory.mktemp("saved") / "scene.html", heads=[(0, 1)])
+    """As of a long text: one head exactly, the others rounded."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("clearhead.view.html.EXACT", 0)
+        return saved(scene, tmp_path_factory.mktemp("saved") / "scene.html", heads=[(0, 1)])
 
 
 @pytest.fixture

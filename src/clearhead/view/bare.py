@@ -12,9 +12,10 @@ REGEX = r"(?:(?<=[(,=:!&|?])|(?<=[(,=:!&|?] ))/(?![/* ])(?:[^/\\\n\[]|\\.|\[(?:[
 COMMENT = r"//[^\n]*|/\*[\s\S]*?\*/"
 SIGN = r"[=<>!&|?:*%,;(){}\[\]]+|/(?=[ ])|(?<![+-][ ])[+-]=?(?![ ][+-])"
 PIECE = re.compile(rf"(?P<kept>{TEXT}|{REGEX})|{COMMENT}|[ ]?(?P<sign>{SIGN})[ ]?")
+HOLE, IN_HOLE = re.compile(r"\$\{[^{}]*\}"), r'("[^"]*")|[ ]?([=<>!&|?:*,+]+)[ ]?'  # of a template
 SHORTER = (
     (r"\s*\n\s*", "\n"),
-    (r"(?<=[;,{(\[>&|?:=])\n|\n(?=[})\].?:&|]|async function|function)", ""),
+    (r"(?<=[;,{}(\[>&|?:=])\n|\n(?=[})\].?:&|])", ""),
     (r"[;,](?=\})|,(?=[\])])", ""),
     (r"(?<![\w)])\((\w+)\)=>", r"\1=>"),
     (r"(?<![\w.])0(?=\.\d)", ""),
@@ -30,7 +31,7 @@ def script(text: str) -> str:
     def bare(found: re.Match[str]) -> str:
         if found["kept"] is None:
             return found["sign"] or ""
-        kept.append(found["kept"])
+        kept.append(HOLE.sub(lambda hole: re.sub(IN_HOLE, r"\1\2", hole[0]), found["kept"]))
         return f"\0{len(kept) - 1}\0"
 
     text = PIECE.sub(bare, text)

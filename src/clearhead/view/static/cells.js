@@ -69,13 +69,19 @@ function rowWithoutFirst(weights) {
   return weights.map((p, i) => (i === 0 ? -1 : p > 0 && rest > 0 ? p / rest : p));
 }
 
-/** The largest weights of a row: their places, and what is left for all others. */
+/** The largest weights of a row: their places, and what is left for all others. One pass: rows may be long. */
 function largest(weights, most) {
-  const seen = Array.from(weights.keys()).filter((i) => weights[i] >= 0);
-  const order = seen.sort((a, b) => weights[b] - weights[a] || a - b);
-  const top = order.slice(0, most);
-  const rest = order.slice(most).reduce((sum, i) => sum + weights[i], 0);
-  return { top, others: order.length - top.length, rest };
+  const top = [];
+  let [seen, rest] = [0, 0];
+  weights.forEach((p, i) => {
+    if (!(p >= 0)) return;
+    seen++;
+    let at = top.length;
+    while (at && weights[top[at - 1]] < p) at--;
+    top.splice(at, 0, i);
+    if (top.length > most) rest += weights[top.pop()];
+  });
+  return { top, others: seen - top.length, rest };
 }
 
 /** Place of the largest weight; 0 in a row without any. */

@@ -139,6 +139,7 @@ function drawRow(view, { bars, frame, picture }, readout) {
   const weights = weightsOf(view, answer);
   const pen = penOn(view, bars, view.widths["matrix-width"], BARS + 18);
   drawBars(pen, frame, picture, 2, weights);
+  bars.dataset.query = query;
   pen.text(frame.x, BARS + 14, `row of query ${count(query)}, ${isRounded(answer) ? "rounded" : "exact"}`);
   sayCell(view, readout, answer, weights[key], query, key);
 }

@@ -51,7 +51,7 @@ function buildGrid(view, parts) {
   if (parts.key === key) return;
   Object.assign(parts, { key, wide, tall, buttons: layers.map((heads, layer) => rowOfButtons(view, parts, layer, heads)) });
   const rows = parts.buttons.map((buttons, layer) =>
-    h("div", { role: "row" }, h("span", { role: "rowheader", class: "layer" }, `L${layer}`), ...buttons));
+    h("div", { role: "row" }, h("span.layer", { role: "rowheader" }, `L${layer}`), ...buttons));
   parts.grid.style.setProperty("--wide", `${wide}px`);
   parts.grid.style.setProperty("--tall", `${tall}px`);
   put(parts.grid, headNumbers(most, wide), ...rows);
@@ -59,8 +59,8 @@ function buildGrid(view, parts) {
 
 function headNumbers(most, wide) {
   const every = ceil(18 / wide);
-  const number = (head) => h("span", { role: "columnheader", class: "number" }, head % every ? "" : head);
-  return h("div", { role: "row" }, h("span", { role: "columnheader", class: "layer", label: "layer" }),
+  const number = (head) => h("span.number", { role: head % every ? "none" : "columnheader" }, head % every ? "" : head);
+  return h("div", { role: "row" }, h("span.layer", { role: "columnheader" }, h("span.unseen", "layer")),
     ...times(most, number));
 }
 

@@ -9,7 +9,7 @@ const VECTOR_CELLS = 6400;
 
 /** @param {CanvasRenderingContext2D} context scaled so that one unit is one CSS pixel */
 function canvasPen(context, colours) {
-  let hatching = null;
+  let [hatching, font] = [null, ""];
   return {
     colours,
     rect(x, y, w, h, fill) {
@@ -34,12 +34,14 @@ function canvasPen(context, colours) {
       context.fill();
     },
     text(x, y, words, { fill = colours.soft, size = 10.5, anchor = "start", turn = 0, mono, bold } = {}) {
+      const wanted = `${bold ? "600 " : ""}${size}px ${mono ? MONO : SANS}`;
+      if (font !== wanted) context.font = font = wanted; // setting a font is slow
+      context.textAlign = { start: "left", middle: "center", end: "right" }[anchor];
+      context.fillStyle = fill;
+      if (!turn) return context.fillText(words, x, y);
       context.save();
       context.translate(x, y);
-      if (turn) context.rotate((turn * Math.PI) / 180);
-      const align = { start: "left", middle: "center", end: "right" }[anchor];
-      const font = `${bold ? "600 " : ""}${size}px ${mono ? MONO : SANS}`;
-      Object.assign(context, { font, textAlign: align, textBaseline: "alphabetic", fillStyle: fill, direction: "ltr" });
+      context.rotate((turn * Math.PI) / 180);
       context.fillText(words, 0, 0);
       context.restore();
     },

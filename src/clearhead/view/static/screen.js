@@ -46,7 +46,7 @@ function layout(view) {
   view.complaint = h("p.error", { role: "alert", hidden: true });
   view.busy = h("p.notice.busy", { role: "status", hidden: true });
   view.help = helpDialog();
-  const side = h("div.side", rowPanel(view), lensPanel(view), effectPanel(view));
+  const side = h("div.side", rowPanel(view), effectPanel(view), lensPanel(view));
   const heads = h("div.left", overviewPanel(view), pairPanel(view));
   part(view, "row stack layer head query key", () => sayWhere(view));
   const note = h("p.note.small.soft");
@@ -80,7 +80,7 @@ function refresh(view) {
   want(view, "overview", "overview", { stack });
   want(view, "image", "image", view.pooled ? { ...head, pooled: true } : head);
   want(view, "row", "row", { ...head, query });
-  askTile(view);
+  if (view.state.key !== null || rowNow(view)) askTile(view);
   askPair(view);
   askLens(view);
   askEffect(view);

@@ -74,7 +74,7 @@ function clampState(state, meta) {
   const present = meta.stacks.filter((stack) => !stack.missing);
   const stack = present.find(({ id }) => id === state.stack) ?? present[present.length - 1];
   const layer = clamp(state.layer, stack.layers.length - 1);
-  const exists = (head) => present.some(({ id, layers }) => id === head.stack && head.head < (layers[head.layer] ?? 0));
+  const exists = (head) => meta.can.ablate && present.some(({ id, layers }) => id === head.stack && head.head < (layers[head.layer] ?? 0));
   return {
     ...state,
     stack: stack.id,
@@ -83,6 +83,6 @@ function clampState(state, meta) {
     query: clamp(state.query, stack.queries - 1),
     key: state.key === null ? null : clamp(state.key, stack.keys - 1),
     statistic: ["picture", "pattern", ...meta.statistics[stack.id]].includes(state.statistic) ? state.statistic : "picture",
-    ablated: meta.can.ablate ? state.ablated.filter(exists) : [],
+    ablated: state.ablated.every(exists) ? state.ablated : state.ablated.filter(exists),
   };
 }

@@ -90,8 +90,9 @@ function rewindow(view, side) {
 const gap = (tokens) => h("span.gap", { role: "none" }, plural(tokens, "token"));
 
 function tokenSpan(side, place) {
-  const { flow, note } = side.tokens[place];
-  const span = h("bdi.t", { role: "option", id: `t${place}`, data: { place }, title: note || null }, flow.replace(/\n/g, ""));
+  const { label, flow, note } = side.tokens[place];
+  const named = flow.trim() ? null : label; // a blank alone has no name of its own
+  const span = h("bdi.t", { role: "option", id: `t${place}`, data: { place }, title: note || null, label: named }, flow.replace(/\n/g, ""));
   side.spans.set(place, { span, look: "" });
   return [span, "\n".repeat(flow.split("\n").length - 1)];
 }
