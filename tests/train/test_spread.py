@@ -148,3 +148,12 @@ def test_one_process_cannot_be_sharded() -> None:
         spread("fsdp"),
     ):
         pass
+
+
+@pytest.mark.parametrize("name", ["one_node.sh", "two_nodes.sh", "slurm.sh"])
+def test_the_launch_scripts_are_shell_and_start_the_command(name: str) -> None:
+    script = Path(__file__).parents[2] / "examples" / name
+    if not script.exists():
+        pytest.skip("the examples are not here: this is an installed package")
+    assert subprocess.run(["sh", "-n", script], capture_output=True).returncode == 0
+    assert '-m clearhead train run "$recipe" --out "$folder"' in script.read_text()

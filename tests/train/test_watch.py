@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from clearhead.families.load import load
 from clearhead.lens.inputs import arguments
 from clearhead.lens.record import record
+from clearhead.train import watch
 from clearhead.train.folder import read_log
 from clearhead.train.page import MOST, chart, page
 from clearhead.train.run import run
@@ -44,6 +45,18 @@ def test_every_step_has_a_line_and_evaluations_have_a_loss(folder: Path) -> None
     assert [line["step"] for line in log] == [1, 2, 3, 4, 5, 6]
     assert [line["step"] for line in log if "validation_loss" in line] == [3, 6]
     assert all(line["norm"] > 0 and line["tokens"] == 64 and line["seconds"] > 0 for line in log)
+
+
+def test_trn_16_an_alarm_is_logged_and_said_but_not_at_the_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(watch, "alarms", lambda model, batch: ["it says one thing"])
+    run(recipe_for(text_in(tmp_path), steps=20, watch={"evaluate_every": 2}), tmp_path / "run")
+    alarmed = [line["step"] for line in read_log(tmp_path / "run") if line.get("alarms") == ["it says one thing"]]
+    assert alarmed == list(range(4, 21, 2))
+    assert "step 4: it says one thing" in caplog.text
+    assert "step 2:" not in caplog.text
+    assert "step 20: it says one thing" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_samples_are_written_when_asked(folder: Path) -> None:

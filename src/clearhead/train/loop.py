@@ -138,13 +138,13 @@ def backward(
     (count,) = here.total(sum(int((targets != IGNORED).sum()) for _, targets in lessons))
     costs: list[Tensor] = []
     for i, (fed, targets) in enumerate(lessons):
-        asked = (targets.flatten() != IGNORED).nonzero().squeeze(-1)
-        stack = "encoder" if model.decoder is None else "decoder"
-        answers = Answers(asked, model.tap if tap is SILENT else tap, stack)
+        asked, inner = (targets.flatten() != IGNORED).nonzero().squeeze(-1), model.tap if tap is SILENT else tap
+        everywhere = len(asked) == targets.numel()
+        answers = inner if everywhere else Answers(asked, inner, "encoder" if model.decoder is None else "decoder")
         with here.last(called, i == len(lessons) - 1):
             with computing(dtype, targets.device.type):
                 logits = called(**fed, tap=answers).logits
-            wanted = targets.flatten().index_select(0, asked)
+            wanted = targets if everywhere else targets.flatten().index_select(0, asked)
             loss = smoothed_loss(logits, wanted, smoothing, model.config.pad) * (here.ranks / max(count, 1))
             loss.backward()  # processes take the mean of their gradients, so that these are summed
         costs.append(loss.detach())

@@ -167,7 +167,8 @@ def _trained(
             keep_best(folder, model)
 
     check_texts(model, task.recipe.watch)
-    watching = Watch(folder, task.recipe.watch, parts.validation, task.samples, here, done)
+    quiet = course.steps // 10
+    watching = Watch(folder, task.recipe.watch, parts.validation, task.samples, here, done, quiet)
     if done == course.steps:  # killed between the last step and the report
         return True
     with watching as watch, Progress(course.steps, "training", done, here.first) as progress:

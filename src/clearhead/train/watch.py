@@ -34,9 +34,15 @@ class Watch:
     `watch` goes to the loop as `after`, `watch.score` as `evaluate`. Only the first of several processes writes.
     """
 
-    def __init__(self, folder: Path, asked: Watching, validation: Data, samples: Samples, here: Spread, done: int):
-        """done: steps of an earlier process. Raises ValueError where TensorBoard is asked for and not installed."""
+    def __init__(
+        self, folder: Path, asked: Watching, validation: Data, samples: Samples, here: Spread, done: int, quiet: int
+    ):
+        """done: steps of an earlier process. quiet: steps at the beginning, when every model is suspicious.
+
+        Raises ValueError where TensorBoard is asked for and not installed.
+        """
         self.folder, self.asked, self.validation, self.samples, self.here = folder, asked, validation, samples, here
+        self.quiet = quiet
         self.tokens, self.begun, self.stopped, self.said = 0, time.perf_counter(), False, list[str]()
         self._board = _board(folder, done) if asked.tensorboard and here.first else None
         if here.first:
@@ -60,17 +66,17 @@ class Watch:
         return open(self.folder / name if self.here.first else os.devnull, "a", encoding="utf-8", buffering=1)
 
     def score(self, model: Transformer) -> float:
-        """The validation loss; what is suspicious about the model is said."""
+        """The validation loss; what is suspicious about the model is said with the step."""
         batch = next(iter(self.validation.whole()))
         self.said = alarms(model, {name: tensor.to(self.here.device) for name, tensor in batch.items()})
-        for said in self.said if self.here.first else ():
-            NOTES.warning("%s", said)
         return evaluate(model, self.validation).loss
 
     def __call__(self, reached: Checkpoint, history: History) -> bool:
         """Write the step down, and look at the model if that is due."""
         line = self._line(reached, history)
         self._log.write(json.dumps(line, ensure_ascii=False) + "\n")
+        for said in line.get("alarms", ()) if self.here.first else ():
+            NOTES.warning("step %d: %s", reached.step, said)
         if self._board is not None:
             for name in line.keys() & {"loss", "rate", "norm", "validation_loss"}:
                 self._board.add_scalar(name, line[name], reached.step)
@@ -90,7 +96,8 @@ class Watch:
         }
         if history.scores and history.scores[-1][0] == reached.step:
             line["validation_loss"] = history.scores[-1][1]
-            line |= {"alarms": self.said} if self.said else {}
+            if self.said and reached.step > self.quiet:
+                line["alarms"] = self.said
         self.tokens, self.begun = history.tokens, now
         return line
 
