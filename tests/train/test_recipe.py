@@ -60,6 +60,10 @@ def test_every_field_is_explained_with_its_default() -> None:
         ("data: {stream: yes}", "steps is null, but data.stream is true; say how many steps"),
         ("model: {start: a, dim: 3}", "model.start is 'a', so it has its config, dim and layers; leave those out"),
         ("steps: 9\nschedule: {kind: wsd, warmup: 5, decay: 5}", "warmup 5 and decay 5 are more than the 9 steps"),
+        (
+            "data: {train: a.txt, validation: [b.txt, a.txt]}",
+            "data.validation holds a.txt, which is trained on; name an",
+        ),
         ("[1, 2]", r"recipe is \[1, 2\]; write fields such as `task: lm`"),
         ("batch.tokns: 3", "recipe.batch.tokns is not a field of Batches; did you mean 'tokens'?"),
         ("steps.many: 3", r"recipe.steps is {'many': 3}; expected int or null"),

@@ -72,6 +72,20 @@ def test_languages_have_a_tokenizer_each_or_share_one(pairs: Texts) -> None:
     assert shared.config.head is not None
 
 
+def test_the_tokenizer_of_another_model_can_be_taken(texts: Texts, pairs: Texts, tmp_path: Path) -> None:
+    for task, said in (("lm", texts), ("translate", pairs)):
+        first = new(Recipe(task=task, tokenizer=Vocabulary(kind="byte")), said)
+        save(first, tmp_path / task)
+        again = new(Recipe(task=task, tokenizer=Vocabulary(start=str(tmp_path / task))), said)
+        assert again.config == first.config
+        assert again.tokenizer is not None
+        assert first.tokenizer is not None
+        assert again.tokenizer.encode("words ω", target=True) == first.tokenizer.encode("words ω", target=True)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"empty has no tokenizer; leave out recipe.tokenizer.start"):
+        new(Recipe(tokenizer=Vocabulary(start=str(tmp_path / "empty"))), texts)
+
+
 def test_the_recipe_says_how_wide_and_deep(texts: Texts, tmp_path: Path) -> None:
     model = new(Recipe(model=Model(dim=64, layers=2, dropout=0.3)), texts)
     assert model.config.decoder is not None

@@ -48,6 +48,7 @@ class Vocabulary:
         "auto", "auto: bpe, but char for an lm of less than 2 million characters"
     )
     size: int | None = _is(None, "tokens of bpe and unigram; null: by the size of the data, 512 to 8,000")
+    start: str | None = _is(None, "take the one of this model instead: a folder, a run, a name on the hub")
     shared: bool = _is(False, "one tokenizer and one table for both languages")
 
 
@@ -179,6 +180,9 @@ def _problems(recipe: Recipe) -> Iterator[str]:
         yield f"schedule.warmup {rate.warmup} and decay {rate.decay} are more than the {steps} steps; shorten them"
     if recipe.data.stream and recipe.steps is None:
         yield "steps is null, but data.stream is true; say how many steps, since a stream has no known length"
+    both = set(recipe.data.train) & set(recipe.data.validation)
+    if both:
+        yield f"data.validation holds {min(both)}, which is trained on; name another file, or none for the last 5 %"
     if start.start is not None and (start.config or start.dim or start.layers):
         yield f"model.start is {start.start!r}, so it has its config, dim and layers; leave those out"
 

@@ -10,9 +10,11 @@ import torch
 from torch import nn
 
 from clearhead.config import Head, Stack, TransformerConfig
+from clearhead.families.hub import local
 from clearhead.families.load import MODEL_TYPE, load
 from clearhead.families.presets import small_encoder, small_lm, small_translator
 from clearhead.families.store import read_json
+from clearhead.families.tokenizers import load_tokenizer
 from clearhead.model.attention import Attention
 from clearhead.model.transformer import Transformer
 from clearhead.text.build import bpe_tokenizer, bytes_tokenizer, char_tokenizer, unigram_tokenizer, word_tokenizer
@@ -93,8 +95,13 @@ def new(recipe: Recipe, texts: Texts) -> Transformer:
 
 
 def tokenizer_for(recipe: Recipe, texts: Texts) -> Tokenizer | Pair:
-    """Learned from the part that is trained on; characters from all of it, so that none is unknown."""
+    """Another model's, or learned from the part that is trained on; characters from all, so that none is unknown."""
     said = recipe.tokenizer
+    if said.start is not None:
+        found = load_tokenizer(local(said.start))
+        if found is None:
+            raise ValueError(f"{said.start} has no tokenizer; leave out recipe.tokenizer.start, and one is learned")
+        return found
     if recipe.task != "translate":
         char = said.kind == "auto" and recipe.task == "lm" and not is_large(recipe, texts)
         kind = "char" if char else said.kind
