@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+MOST = 10_000  # equal parts in a row: nobody means more, and a damaged file shall not fill the memory
 
 
 def build(cls: type[T], plain: object, place: str) -> T:
@@ -35,6 +36,8 @@ def unfolded(runs: list[Any], place: str, name: str) -> Iterator[Any]:
     for i, run in enumerate(runs):
         if not isinstance(run, dict) or set(cast(Any, run)) != {"times", name} or not _is_a(run["times"], int):
             raise ValueError(f'{place}[{i}] is {run!r}; expected {{"times": a whole number, "{name}": {{...}}}}')
+        if run["times"] > MOST:
+            raise ValueError(f"{place}[{i}].times is {run['times']}; at most {MOST}")
         yield from [run[name]] * run["times"]
 
 

@@ -1,5 +1,6 @@
 """What a family of models is: how its config.json is read, and where its tensors go."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -41,6 +42,8 @@ COMMON = words(
     """
 )
 # Keys of every family's older files, of which only this value can be run.
+COUNTS = ("layers", "n_layer", "num_labels")  # what is made as often as such a setting says
+MOST = 10_000
 FIXED: dict[str, Any] = {
     "is_decoder": False,  # true only where a class is used as part of another model
     "add_cross_attention": False,
@@ -61,21 +64,18 @@ class Settings:
 
     def __getitem__(self, key: str) -> Any:
         """A setting that must be there."""
-        self._asked.add(key)
-        if self._content.get(key) is None:
+        if (value := self._value(key)) is None:
             raise ValueError(f"config.json has no {key}, which this family needs")
-        return self._content[key]
+        return value
 
     def get(self, key: str, default: Any = None) -> Any:
         """A setting, or the family's default where it is missing or null."""
-        self._asked.add(key)
-        value = self._content.get(key)
+        value = self._value(key)
         return default if value is None else value
 
     def optional(self, key: str, default: Any) -> Any:
         """A setting of which null means "without it", and a missing one the family's default."""
-        self._asked.add(key)
-        return self._content.get(key, default)
+        return self._value(key, default)
 
     def part(self, key: str, **defaults: Any) -> "Settings":
         """The settings inside of one that must be there, such as text_config. Special tokens outside of it win."""
@@ -102,6 +102,16 @@ class Settings:
         found["start"] = self.get("decoder_start_token_id")
         kept = {name: i for name, i in found.items() if i is not None and i >= 0}
         return {**kept, "eos": tuple(eos) if isinstance(eos, list) else eos}
+
+    def _value(self, key: str, default: Any = None) -> Any:
+        """ValueError for a number that is written as text, and for more layers or labels than a file can hold."""
+        self._asked.add(key)
+        value = self._content.get(key, default)
+        if isinstance(value, str) and re.fullmatch(r"\s*[-+]?\.?\d.*", value):
+            raise ValueError(f"config.json sets {key} to the text {value!r}; write the number without quotes")
+        if key.endswith(COUNTS) and isinstance(value, int) and value > max(MOST, len(self.tensors)):
+            raise ValueError(f"config.json sets {key} to {value}, but the file has {len(self.tensors)} tensors")
+        return value
 
     def unread(self, known: frozenset[str], fixed: Mapping[str, Any]) -> list[str]:
         """What is set and would change the model, but has been asked for by nobody: "key=value", sorted."""
@@ -141,7 +151,13 @@ class Family:
 
     def config(self, settings: Settings, accepted: Iterable[str] = ()) -> TransformerConfig:
         """Raises ValueError that lists every setting which is not understood and not `accepted` by name."""
-        config = self.config_from(settings)
+        try:
+            config = self.config_from(settings)
+            TransformerConfig.from_dict(config.to_dict())  # looks at every field's type
+        except (TypeError, AttributeError, LookupError, ArithmeticError) as error:
+            raise ValueError(
+                f"config.json has a setting of a kind that this family cannot use ({type(error).__name__}: {error})"
+            ) from error
         if settings.task.encodes:
             config = replace(config, decoder=None, shared_embeddings=False)
         left = settings.unread(COMMON | self.ignored, {**FIXED, **self.fixed})

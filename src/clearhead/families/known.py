@@ -68,7 +68,9 @@ def family_of(content: dict[str, Any]) -> tuple[Family, Task]:
     Raises ValueError for an architecture that is not known, listing those that are.
     """
     kind = content.get("model_type")
-    named: list[str] = content.get("architectures") or []
+    named: Any = content.get("architectures") or []
+    if not isinstance(named, list) or not all(isinstance(name, str) for name in cast(list[Any], named)):
+        raise ValueError(f"config.json names the architectures {named!r}; expected a list with the name of one class")
     if has_experts(content):
         raise ValueError(f"config.json has model_type {kind!r}, a mixture of experts; those are not yet supported")
     family = FAMILIES.get(kind) if isinstance(kind, str) else None

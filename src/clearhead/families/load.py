@@ -161,7 +161,10 @@ def _foreign(
 
 def _empty(config: TransformerConfig) -> Transformer:
     with torch.device("meta"):  # no memory and no random numbers for weights that are about to be replaced
-        return Transformer(config)
+        try:
+            return Transformer(config)
+        except RuntimeError as error:  # sizes beyond what can be counted
+            raise ValueError(f"config.json asks for a model that cannot be made ({error})") from error
 
 
 def _placed(family: Family, task: Task, model: Transformer, cut: str) -> list[Placed]:
