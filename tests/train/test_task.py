@@ -13,6 +13,7 @@ from clearhead.families.presets import small_translator
 from clearhead.model.transformer import Transformer
 from clearhead.text.build import char_tokenizer
 from clearhead.text.pair import Pair
+from clearhead.text.tokenizer import Tokenizer
 from clearhead.train import data_tokens
 from clearhead.train.data import Pairs, Parts, stream
 from clearhead.train.data_packed import Packed
@@ -164,6 +165,17 @@ def test_packed_documents_begin_and_end(tmp_path: Path) -> None:
     assert parts.train.ids[0].tolist() == [1, a, b, 2]
     assert parts.train.ids[1].tolist() == [1, b, a, 2]
     assert parts.kept_bytes == 2, "the letter and the end, but not the beginning"
+
+
+def test_texts_of_one_token_cannot_be_packed(file: str, tmp_path: Path) -> None:
+    task, model, _ = begun(Recipe(data=Source(train=(file,))), tmp_path / "ids")
+    (tmp_path / "a.csv").write_text("text\n" + "l\n" * 30)
+    assert isinstance(model.tokenizer, Tokenizer)
+    model.tokenizer.bos = model.tokenizer.eos = None
+    packed = task_of(Recipe(data=Source(train=(str(tmp_path / "a.csv"),)), batch=Batches(pack=True)))
+    with pytest.raises(ValueError, match=r"no text to train on has 2 tokens; give longer ones, or leave out"):
+        packed.data(model, tmp_path / "others")
+    assert task.texts.rows == 1
 
 
 def test_a_stream_trains_on_the_same_texts_without_keeping_them(

@@ -49,9 +49,10 @@ class Masked:
     def _hidden(self, batch: Batch, keys: Keys) -> Batch:
         given = batch["input_ids"].numpy()
         ids, labels = given.copy(), np.full_like(given, IGNORED)
+        may = np.isin(given, self.words) & (batch["labels"].numpy() != IGNORED)
         for row, key in enumerate(keys):
             rng = np.random.default_rng(key)
-            open_to = np.flatnonzero(np.isin(given[row], self.words) & (batch["labels"][row].numpy() != IGNORED))
+            open_to = np.flatnonzero(may[row])
             if not len(open_to):
                 continue
             drawn = rng.random(len(open_to))

@@ -123,7 +123,12 @@ class _OneText:
                         + (", or a smaller batch.block" if least > 2 else "")
                     )
                 if asked.pack:
-                    return Packed(rows, ids.begins, length, size, pad or 0, self.ahead, edges)
+                    packed = Packed(rows, ids.begins, length, size, pad or 0, self.ahead, edges)
+                    if not len(packed.pieces[0]):
+                        raise ValueError(
+                            f"no text to {what} on has 2 tokens; give longer ones, or leave out batch.pack"
+                        )
+                    return packed
                 return Blocks(rows, length, size, self.ahead, edges)
 
             return shelf
