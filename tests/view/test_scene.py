@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from clearhead.config import TextClassifier
 from clearhead.formulas.attention import Scoring
@@ -276,6 +278,24 @@ def test_bad_questions_to_a_model_are_one_sentence(name: str) -> None:
     with pytest.raises(ValueError, match=words):
         scene.ask(op, args)  # type: ignore[arg-type]
     assert scene.ask("meta").head["tokens"]["decoder"] == list("abc")
+
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+ANY = st.recursive(
+    PLAIN, lambda kids: st.lists(kids, max_size=3) | st.dictionaries(st.text(max_size=5), kids, max_size=3)
+)
+NAMES = ("stack", "layer", "head", "query", "key", "rows", "columns", "pooled", "heads", "how", "text", "to", "count")
+KNOWN = st.sampled_from(["decoder", 0, 1, 2, -1, 11, "abc", "zero", True]) | ANY
+
+
+@given(st.sampled_from(QUESTIONS) | st.text(max_size=5), st.dictionaries(st.sampled_from(NAMES), KNOWN) | ANY)
+@settings(max_examples=300)
+def test_whatever_is_asked_is_answered_or_refused_in_a_sentence(op: str, args: object) -> None:
+    scene = SCENES.setdefault("writer", scene_of(writer(), "abc")).copy()
+    try:
+        scene.ask(op, args).packed()
+    except ValueError as error:
+        assert 0 < len(str(error)) < 400  # noqa: PT017
 
 
 def test_a_text_over_the_models_limit_names_both_numbers() -> None:

@@ -86,4 +86,18 @@ def test_without_anywidget_there_is_still_the_page(monkeypatch: pytest.MonkeyPat
     data, _ = DisplayFormatter().format(found)
     assert WIDGET not in data
     assert data["text/html"].startswith("<iframe srcdoc=")
-    assert set(bundle(scene_of(writer(), "abc"), "text", None)) == {"text/plain"}
+
+
+def test_of_a_long_text_the_widget_stands_beside_text_only() -> None:
+    pytest.importorskip("anywidget", reason="the widget needs the extra `view`")
+    found = look(writer(), "<b>" * 100)
+    data, _ = DisplayFormatter().format(found)
+    assert data[WIDGET]["model_id"]
+    assert data["text/html"].startswith("<pre>\ndecoder: entropy")
+    assert "<b>" not in data["text/html"]
+
+
+def test_a_page_that_would_be_too_large_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    found = bundle(scene_of(writer(), "abc"), "a <table>", lambda: None)
+    assert found == {"text/plain": "a <table>", "text/html": "<pre>a &lt;table&gt;</pre>"}

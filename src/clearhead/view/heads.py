@@ -134,8 +134,7 @@ def pair_of(shown: Shown, args: Args, going: Callable[[], None]) -> Answer:
     found: list[Tensor] = []
     for view in part.layers:
         going()
-        one = view.only(slice(0, 1))
-        seen, weights = one.scoring.visible.rows(slice(query, query + 1)), one.row(query)
+        seen, weights = view.scoring.visible.rows(slice(query, query + 1)), view.row(query)
         weights = weights if seen is None else weights.masked_fill(~seen[..., 0, :], HIDDEN)
         found.append(weights[0, :, key].float().cpu())
     return Answer({"heads": [len(layer) for layer in found]}, floats(torch.cat(found)))

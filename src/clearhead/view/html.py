@@ -137,6 +137,6 @@ def _meta(scene: Scene, wanted: Counter[str], left_out: Counter[str], max_mb: fl
 def _stored(op: str, args: dict[str, Any], answer: Answer) -> str:
     """A block of data, which no browser runs: base64 of what deflate makes of the answer."""
     key = f"{op} {json.dumps(args, sort_keys=True, separators=(',', ':'))}"
-    press = zlib.compressobj(9, zlib.DEFLATED, -15)
+    press = zlib.compressobj(wbits=-15)
     data = base64.b64encode(press.compress(answer.packed()) + press.flush()).decode()
     return f'<script type="application/octet-stream" data-clearhead data-key="{escape(key)}">{data}</script>\n'

@@ -99,7 +99,7 @@ class Look:
         """What a notebook shows: the widget, and beside it the file for where no widget runs."""
         from clearhead.view.widget import bundle
 
-        return bundle(self._scene(), str(self), self._repr_html_())
+        return bundle(self._scene(), str(self), self._repr_html_)
 
     def _scene(self) -> Scene:
         return Scene(Reading.of(self.parts)) if self.scene is None else self.scene

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from html import escape
 from typing import Any
 
 from clearhead.view.page import module
 from clearhead.view.scene import Scene
+
+STILL = 256  # tokens up to which a page is made beside the widget
 
 
 def widget(scene: Scene) -> Any:
@@ -48,12 +52,21 @@ class Answering:
         view.send({"id": message.get("id"), "head": head}, [data])
 
 
-def bundle(scene: Scene, text: str, page: str | None) -> Any:
-    """What a notebook is given: text, a page in a frame, and the widget where anywidget is installed."""
-    plain = {"text/plain": text} | ({} if page is None else {"text/html": page})
+def bundle(scene: Scene, text: str, page: Callable[[], str | None]) -> Any:
+    """What a notebook is given: text, a page in a frame, and the widget where anywidget is installed.
+
+    Beside the widget the page is for where none runs, such as a saved notebook; of a long text it would take too long.
+    """
+    plain = {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
     try:
         live = widget(scene)._repr_mimebundle_()
     except ValueError:
-        return plain
+        return plain | _page(page)
     data, metadata = live if isinstance(live, tuple) else (live, {})
-    return {**data, **plain}, metadata
+    short = all(max(len(part.queries), len(part.keys)) <= STILL for part in scene.shown.reading.parts)
+    return {**data, **plain, **(_page(page) if short else {})}, metadata
+
+
+def _page(page: Callable[[], str | None]) -> dict[str, str]:
+    found = page()
+    return {} if found is None else {"text/html": found}
