@@ -284,6 +284,7 @@ PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_si
 ANY = st.recursive(
     PLAIN, lambda kids: st.lists(kids, max_size=3) | st.dictionaries(st.text(max_size=5), kids, max_size=3)
 )
+SCENES: dict[str, Scene] = {}
 NAMES = ("stack", "layer", "head", "query", "key", "rows", "columns", "pooled", "heads", "how", "text", "to", "count")
 KNOWN = st.sampled_from(["decoder", 0, 1, 2, -1, 11, "abc", "zero", True]) | ANY
 
