@@ -56,18 +56,22 @@ function effectPanel(view) {
 
 function fillEffect(view, body) {
   const { ablated } = view.state;
-  const hint = view.meta.can.ablate ? "Switch a head off to see what the model says without it." : "Switching heads off needs the model.";
+  const hint = view.meta.can.ablate
+    ? "Switch a head off to see what changes."
+    : "Switching heads off needs the model.";
   if (!ablated.length) return put(body, h("p.small.soft", hint));
   const off = h("p.offlist", ...ablated.flatMap((one) => [offButton(view, one), " "]));
   const answer = view.shown.effect;
-  const current = answer && view.loader.wanted.effect === `ablate ${sortedJson(answer.args)}`;
-  put(body, off, ...(current ? [] : [h("p.late.small.soft", "computing …")]), ...(answer ? effectParts(view, answer.head) : []));
+  const asked = view.loader.wanted.effect;
+  const late = asked && !(answer && asked === `ablate ${sortedJson(answer.args)}`);
+  put(body, off, late ? h("p.late.small.soft", "computing …") : "", ...(answer ? effectParts(view, answer.head) : []));
 }
 
 function offButton(view, one) {
   const name = `${one.stack} ${headName(one.layer, one.head)} → ${one.how}`;
   const rest = view.state.ablated.filter((other) => other !== one);
-  return button(`${name} ✕`, { class: "small-button", label: `switch ${name} on again` }, () => choose(view, { ablated: rest }));
+  const props = { class: "small-button", label: `switch ${name} on again` };
+  return button(`${name} ✕`, props, () => choose(view, { ablated: rest }));
 }
 
 /** The token that really follows, the likeliest tokens before and after, and the heads that moved. */
@@ -77,9 +81,9 @@ function effectParts(view, { target, before, after, kl, moved }) {
     const change = Math.log(target.after) - Math.log(target.before);
     parts.push(h("p", "what follows, ", tokenNode(showToken(target.token), "here"),
       `: ${percent(target.before)} → ${percent(target.after)}`,
-      h("span", { class: change < 0 ? "less" : "more" }, `  Δ log p ${Number.isFinite(change) ? signed(change, 2) : "−∞"}`)));
+      h("span", { class: change < 0 ? "less" : "more" }, ` Δ log p ${isFinite(change) ? signed(change, 2) : "−∞"}`)));
   }
-  if (kl !== null) parts.push(h("p.small.soft", `divergence KL(before ‖ after) ${signed(kl, 4)} bits`));
+  if (kl !== null) parts.push(h("p.small.soft", `KL(before ‖ after) ${signed(kl, 4)} bits`));
   parts.push(beforeAfter(before, after), movedLine(view, moved));
   return parts;
 }
@@ -96,12 +100,15 @@ function beforeAfter(before, after) {
 function movedLine(view, moved) {
   const heads = [];
   for (const [stack, layers] of Object.entries(moved)) {
-    layers.forEach((values, layer) => values.forEach((value, head) => value > MOVED && heads.push({ stack, layer, head, value })));
+    layers.forEach((values, layer) => values.forEach((value, head) => {
+      if (value > MOVED) heads.push({ stack, layer, head, value });
+    }));
   }
   heads.sort((a, b) => b.value - a.value);
   const where = (one) => (one.stack === view.state.stack ? "" : `${one.stack} `);
-  const entry = (one) => button(`${where(one)}${headName(one.layer, one.head)} ${percent(one.value)}`, { class: "small-button" },
+  const entry = (one) => pill(`${where(one)}${headName(one.layer, one.head)} ${percent(one.value)}`,
     () => choose(view, { stack: one.stack, layer: one.layer, head: one.head }));
   if (!heads.length) return h("p.small.soft", `No other head's weights move by more than ${percent(MOVED)}.`);
-  return h("p.small", `${plural(heads.length, "head")} moved (dots): `, ...heads.slice(0, 6).flatMap((one) => [entry(one), " "]));
+  const most = heads.slice(0, 6).flatMap((one) => [entry(one), " "]);
+  return h("p.small", `${plural(heads.length, "head")} moved (dots): `, ...most);
 }

@@ -109,6 +109,12 @@ function drawColourBar(pen, left, y, { state: { scale }, theme }) {
 
 const markText = (mark) => ({ 1e-5: "≤10⁻⁵", 1e-3: ".001", 0.1: ".1" })[mark] ?? String(mark).replace(/^0\./, ".");
 
+/** Up to where bars go: 1, or for a row of small weights the next 1, 2 or 5 of a power of ten. */
+function limitOf(highest) {
+  const power = 10 ** floor(Math.log10(highest));
+  return highest > 0.2 || !(highest > 0) ? 1 : power * [1, 2, 5, 10].find((step) => step * power >= highest);
+}
+
 /** The row of one query as bars under the cells; bars that share a pixel show their highest. */
 function drawBars(pen, frame, picture, y, weights) {
   const { x, w } = frame;
@@ -122,10 +128,11 @@ function drawBars(pen, frame, picture, y, weights) {
   const wide = w / slots;
   const gap = wide > 4 ? 1 : 0;
   pen.line(x, y + BARS + 0.5, x + w, y + BARS + 0.5);
+  const limit = limitOf(max(...highest));
   highest.forEach((p, slot) => {
-    const tall = p > 0 ? max(p * BARS, 0.6) : 0;
+    const tall = p > 0 ? max((p / limit) * BARS, 0.6) : 0;
     if (tall) pen.rect(x + slot * wide + gap / 2, y + BARS - tall, wide - gap, tall, pen.colours.key);
   });
-  pen.text(x - 14, y + 9, "100%", { size: 10, anchor: "end" });
+  pen.text(x - 14, y + 9, percent(limit), { size: 10, anchor: "end" });
   pen.text(x - 14, y + BARS + 3, "0", { size: 10, anchor: "end" });
 }

@@ -3,8 +3,9 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * An element. `tag` may name classes ("p.small.soft"); the properties may be left out. `class`, `style` (an object), `data` (an object), `listen` (an object of listeners), properties of
- * form controls, and plain attributes, of which `label` is aria-label; `false`, `null` and `undefined` leave an attribute out.
+ * An element. `tag` may name classes ("p.small.soft"); the properties may be left out: `class`, `style`, `data` and
+ * `listen` (objects), properties of form controls, and plain attributes, of which `label` is aria-label; `false`,
+ * `null` and `undefined` leave an attribute out.
  * @param {string} tag
  * @param {Record<string, any>} [props]
  * @param {...(Node | string | number | null | false)} kids

@@ -1,6 +1,6 @@
 // The source of a saved file: answers lie in the page, deflated. What was not saved is worked out from what was.
 
-/** JSON with sorted keys and no spaces: the same text as Python's json.dumps(args, sort_keys=True, separators=(",", ":")). */
+/** JSON with sorted keys and no spaces, as Python's json.dumps(args, sort_keys=True, separators=(",", ":")). */
 function sortedJson(value) {
   if (Array.isArray(value)) return `[${value.map(sortedJson).join(",")}]`;
   if (value === null || typeof value !== "object") return JSON.stringify(value);
@@ -45,7 +45,7 @@ async function weightsFromSaved(stored, { stack, layer, head }, query) {
 }
 
 function rowFromCodes(image, query) {
-  if (!image) throw new Error("This head was left out of the saved page, to keep it small.");
+  if (!image) throw new Error("This head was left out of the saved page.");
   if (image.head.row_of !== "exact" || image.head.column_of !== "exact") {
     throw new Error("This saved page holds the pooled picture of the head, not its rows.");
   }

@@ -16,7 +16,9 @@ function drawFigure(view, makePen) {
   pen.text(13, 22, figureTitle(view), { fill: view.colours.ink, size: 14, bold: true });
   drawHead(pen, frame, picture, figure);
   if (row) drawBars(pen, frame, picture, frame.bottom + 4, row);
-  if (row) pen.text(frame.x, frame.bottom + BARS + 18, `row of query ${view.state.query} ${shorten(queryLabel(view, view.state.query), 20)}`);
+  const { query } = view.state;
+  const name = `row of query ${query} ${shorten(queryLabel(view, query), 20)}`;
+  if (row) pen.text(frame.x, frame.bottom + BARS + 18, name);
   drawColourBar(pen, 14, y + 6, view);
   pen.text(176, y + 15, `weight, ${SCALE_NAMES[view.state.scale]} scale; hatched: hidden by the mask`);
   lines.forEach((line, i) => pen.text(13, y + 44 + 15 * i, line));
@@ -40,7 +42,8 @@ function captionLines(view) {
 
 /** @returns {string} the figure as SVG; text stands in it as text, escaped by the serialiser */
 function svgOf(view) {
-  const root = svg("svg", { xmlns: SVG, width: FIGURE }, svg("title", {}, figureTitle(view)), svg("desc", {}, captionLines(view).join(" ")));
+  const said = [svg("title", {}, figureTitle(view)), svg("desc", {}, captionLines(view).join(" "))];
+  const root = svg("svg", { xmlns: SVG, width: FIGURE }, ...said);
   const height = drawFigure(view, () => svgPen(root, view.colours));
   fill(root, { height, viewBox: `0 0 ${FIGURE} ${height}` }, []);
   return new XMLSerializer().serializeToString(root);

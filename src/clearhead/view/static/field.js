@@ -24,8 +24,8 @@ function cellUnder(view, { frame, picture, field }, event) {
 
 /** The pointer rests on a cell: what follows it is asked for once a frame at most. */
 function pointAt(view, cell) {
-  const same = cell === view.hover || (cell && view.hover && cell.query === view.hover.query && cell.key === view.hover.key);
-  if (same) return;
+  const { hover } = view;
+  if (cell === hover || (cell && hover && cell.query === hover.query && cell.key === hover.key)) return;
   view.hover = cell;
   touch(view, "hover");
   if (view.pointing) return;

@@ -2,7 +2,7 @@
 
 /** @type {Record<string, [string, (view: View) => void]>} key → what it does */
 const KEYS = {
-  o: ["to the heads; arrows move and choose", (view) => view.root.querySelector('[role="gridcell"][tabindex="0"]')?.focus()],
+  o: ["to the heads; arrows move and choose", (view) => view.root.querySelector(".heads [tabindex='0']").focus()],
   m: ["to the matrix; ↑ ↓ query, ← → key, Shift × 10, Home End PageUp PageDown", (view) => focusField(view)],
   t: ["next largest key of the row", (view) => nextLargest(view)],
   "/": ["find a token, or go to a place; Enter next, Shift+Enter back", (view) => view.finder.focus()],
@@ -44,10 +44,11 @@ function pressed(view, event) {
 }
 
 function helpDialog() {
-  const rows = Object.entries(KEYS).map(([key, [what]]) => [h("kbd", key === key.toLowerCase() ? key.toUpperCase() : key), what]);
+  const rows = Object.entries(KEYS).map(([key, [what]]) => [h("kbd", key.toUpperCase()), what]);
   const close = button("Close", {}, () => dialog.close());
   const notes = [
-    "Rows are queries: each looks at the keys, and its weights sum to one. A number without ≈ is exact; a cell is rounded to one byte.",
+    "Rows are queries: each looks at the keys, and its weights sum to one.",
+    "A number without ≈ is exact; a cell is rounded to one byte.",
     "Hatched is hidden by the mask; the palest colour is zero; magenta is not a number.",
     "A click on a token of the text makes it the query, with Shift the key.",
   ];

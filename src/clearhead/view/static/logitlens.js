@@ -21,7 +21,8 @@ function fillLens(view, title, note, body) {
   put(title, "Logit lens at ", tokenNode(queryLabel(view, query), "q"));
   if (!lensAllowed(view)) {
     put(body);
-    return setText(note, view.meta.live ? "This stack has no head that names tokens." : "The logit lens needs the model.");
+    const why = view.meta.live ? "This stack has no head that names tokens." : "The logit lens needs the model.";
+    return setText(note, why);
   }
   if (!isCurrent(view, "lens", { stack: lensStack(view), query })) return setText(note, "…");
   const { layers } = view.shown.lens.head;

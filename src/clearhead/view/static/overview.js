@@ -1,7 +1,7 @@
 // All heads at a glance: a canvas of small pictures or numbers under a grid of real buttons.
 
 const LABEL = 30; // width of the layers' names
-const TALLEST_GRID = 620;
+const TALLEST_GRID = 500; // of the small pictures
 /** Short names of patterns, and their hues: the letters carry what the colour carries. */
 const PATTERN_MARKS = {
   previous: ["prev", 255], induction: ["ind", 30], duplicate: ["dup", 330], sink: ["1st", 95],
@@ -49,9 +49,10 @@ function buildGrid(view, parts) {
   const tall = min(wide, max(14, floor(TALLEST_GRID / layers.length)));
   const key = `${view.state.stack} ${wide} ${tall} ${layers.join()}`;
   if (parts.key === key) return;
-  Object.assign(parts, { key, wide, tall, buttons: layers.map((heads, layer) => rowOfButtons(view, parts, layer, heads)) });
-  const rows = parts.buttons.map((buttons, layer) =>
-    h("div", { role: "row" }, h("span.layer", { role: "rowheader" }, `L${layer}`), ...buttons));
+  const buttons = layers.map((heads, layer) => rowOfButtons(view, parts, layer, heads));
+  Object.assign(parts, { key, wide, tall, buttons });
+  const rows = buttons.map((row, layer) =>
+    h("div", { role: "row" }, h("span.layer", { role: "rowheader" }, `L${layer}`), ...row));
   parts.grid.style.setProperty("--wide", `${wide}px`);
   parts.grid.style.setProperty("--tall", `${tall}px`);
   put(parts.grid, headNumbers(most, wide), ...rows);

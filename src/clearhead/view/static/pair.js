@@ -34,7 +34,7 @@ function offerNext(view, next) {
   const row = rowNow(view);
   const other = row && keyNow(view) === 0 ? largest(row, 2).top.find((key) => key !== 0) : undefined;
   if (other === undefined) return put(next);
-  const label = h("span", "the next key, ", tokenNode(keyLabel(view, other), "k"),
+  const label = h("span", "the next key, ", tokenNode(shorten(keyLabel(view, other), 16), "k"),
     ` ${percentIn(view.shown.row, row[other])}`);
   put(next, "The first key collects what is left over; ",
     pill(label, () => choose(view, { key: other })));

@@ -103,7 +103,8 @@ function svgPen(into, colours) {
     cells(x, y, width, height, picture, table) {
       if (picture.codes.length <= VECTOR_CELLS) return vectorCells(add, x, y, width, height, picture, table);
       const href = pictureCanvas(picture, table).toDataURL("image/png");
-      add("image", { x, y, width, height, href, preserveAspectRatio: "none", style: { "image-rendering": "pixelated" } });
+      const style = { "image-rendering": "pixelated" };
+      add("image", { x, y, width, height, href, preserveAspectRatio: "none", style });
     },
   };
 }
@@ -111,7 +112,7 @@ function svgPen(into, colours) {
 /** One rectangle for each run of equal cells in a row. */
 function vectorCells(add, x, y, width, height, { rows, columns, codes }, table) {
   const [wide, tall] = [width / columns, height / rows];
-  const hex = (pixel) => "#" + [0, 8, 16].map((shift) => ((pixel >>> shift) & 255).toString(16).padStart(2, "0")).join("");
+  const colour = (pixel) => `rgb(${[0, 8, 16].map((shift) => (pixel >>> shift) & 255).join()})`;
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; ) {
       const code = codes[row * columns + column];
@@ -119,7 +120,7 @@ function vectorCells(add, x, y, width, height, { rows, columns, codes }, table) 
       while (column < columns && codes[row * columns + column] === code) column++;
       if (code === HIDDEN) continue;
       const place = { x: round2(x + from * wide), y: round2(y + row * tall) };
-      add("rect", { ...place, width: round2((column - from) * wide), height: round2(tall), fill: hex(table[code]) });
+      add("rect", { ...place, width: round2((column - from) * wide), height: round2(tall), fill: colour(table[code]) });
     }
   }
 }

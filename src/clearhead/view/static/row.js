@@ -30,7 +30,8 @@ function sayRow(view, title, sum) {
   if (head.sum === 0) return setText(sum, "This query may look at nothing.");
   const write = (value, digits) => (value === null ? "NaN" : about + value.toFixed(digits));
   const entropy = write(head.entropy, about ? 1 : 2);
-  setText(sum, `Σ ${write(head.sum, about ? 2 : 4)} · entropy ${entropy} bits · ${write(head.effective_keys, 1)} effective keys`);
+  const keys = write(head.effective_keys, 1);
+  setText(sum, `Σ ${write(head.sum, about ? 2 : 4)} · entropy ${entropy} bits · ${keys} effective keys`);
 }
 
 /** Asks for the cells round the pointed cell. */
@@ -70,7 +71,8 @@ function drawTileNames(view, pen, { left, top, side, head, at }) {
   const style = (here, kind) => ({ fill: here ? view.colours[kind] : view.colours.soft, mono: true, bold: here });
   for (let row = 0; row < head.rows; row++) {
     const name = shorten(queryLabel(view, head.query + row), 10);
-    pen.text(left - 5, top + (row + 0.5) * side + 3, name, { ...style(head.query + row === at.query, "query"), anchor: "end" });
+    const look = style(head.query + row === at.query, "query");
+    pen.text(left - 5, top + (row + 0.5) * side + 3, name, { ...look, anchor: "end" });
   }
   for (let column = 0; column < head.columns; column++) {
     const name = shorten(keyLabel(view, head.key + column), 9);
@@ -112,8 +114,8 @@ function fillTop(view, body) {
 function topLine(view, key, p, chosen) {
   const pick = () => choose(view, { key });
   const cells = [
-    h("td", button(count(key), { class: "plain", "aria-pressed": String(chosen), label: `key ${key}` }, pick)),
-    h("td.context", ...contextOf(keyTokens(view), key)),
+    h("td", button(count(key), { class: "plain", "aria-current": chosen ? "true" : null, label: `key ${key}` }, pick)),
+    h("td", contextOf(keyTokens(view), key)),
     h("td.barcell", bar(p)),
     h("td.number", percentIn(view.shown.row, p)),
   ];
@@ -123,11 +125,8 @@ function topLine(view, key, p, chosen) {
 function contextOf(tokens, place) {
   const flow = (from, to) => tokens.slice(max(from, 0), to)
     .map((token) => (token.rest ? "" : token.flow.replace(/\n/g, ""))).join("");
-  return [
-    h("bdi.before.soft", flow(place - CONTEXT, place)),
-    tokenNode(labelAt(tokens, place), "here"),
-    h("bdi.after.soft", flow(place + 1, place + 1 + CONTEXT)),
-  ];
+  return h("span.context", h("bdi.soft", flow(place - CONTEXT, place)), tokenNode(labelAt(tokens, place), "here"),
+    h("bdi.soft", flow(place + 1, place + 1 + CONTEXT)));
 }
 
 const bar = (p, kind = "") =>

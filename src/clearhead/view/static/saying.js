@@ -41,7 +41,8 @@ function announce(view, words) {
 
 /** What went wrong, in one sentence, until it is put away. */
 function complain(view, words) {
-  const away = button("✕", { class: "small-button", label: "put this message away" }, () => (view.complaint.hidden = true));
+  const props = { class: "small-button", label: "put this message away" };
+  const away = button("✕", props, () => (view.complaint.hidden = true));
   put(view.complaint, h("span", words), away);
   view.complaint.hidden = false;
 }

@@ -16,7 +16,7 @@ function mount(element, source, options = {}) {
   };
   view.given = parseState(options.state ?? "");
   view.undecided = !("layer" in view.given || "head" in view.given);
-  view.loader = makeLoader(source, (slot, answer, args) => arrived(view, slot, answer, args), (slot, error) => failed(view, slot, error));
+  view.loader = makeLoader(source, (...came) => arrived(view, ...came), (...went) => failed(view, ...went));
   view.changedState = later(200, () => options.said?.(formatState(view.state)));
   root.append(...layout(view));
   const keys = (event) => pressed(view, event);
@@ -59,7 +59,7 @@ function layout(view) {
 async function open(view) {
   forget(view.loader);
   const { head } = await view.loader.source.ask("meta", {});
-  if (head.version !== 1) throw new Error(`This scene is of version ${head.version}, this page reads version 1; make it again.`);
+  if (head.version !== 1) throw new Error(`This scene is of version ${head.version}, this page reads 1; make it again.`);
   if (!head.stacks.some((stack) => !stack.missing)) throw new Error("This scene has no attention to show.");
   const first = view.meta === null;
   view.meta = head;

@@ -64,7 +64,8 @@ function formatState(state) {
   const texts = { ...state, sink: state.sink ? "" : 1, ablated, thick: state.thick || "", key: state.key ?? "" };
   for (const name of ["theme", "statistic"]) if (state[name] === START[name]) texts[name] = "";
   const pairs = Object.entries(FIELDS).map(([name, [letter]]) => [letter, texts[name]]);
-  return ["v=1", ...pairs.filter(([, text]) => text !== "").map(([letter, text]) => `${letter}=${encodeURIComponent(text)}`)].join("&");
+  const said = pairs.filter(([, text]) => text !== "").map(([letter, text]) => `${letter}=${encodeURIComponent(text)}`);
+  return ["v=1", ...said].join("&");
 }
 
 const clamp = (value, most) => min(max(value, 0), max(most, 0));
@@ -74,7 +75,9 @@ function clampState(state, meta) {
   const present = meta.stacks.filter((stack) => !stack.missing);
   const stack = present.find(({ id }) => id === state.stack) ?? present[present.length - 1];
   const layer = clamp(state.layer, stack.layers.length - 1);
-  const exists = (head) => meta.can.ablate && present.some(({ id, layers }) => id === head.stack && head.head < (layers[head.layer] ?? 0));
+  const has = ({ id, layers }, head) => id === head.stack && head.head < (layers[head.layer] ?? 0);
+  const exists = (head) => meta.can.ablate && present.some((one) => has(one, head));
+  const statistics = ["picture", "pattern", ...meta.statistics[stack.id]];
   return {
     ...state,
     stack: stack.id,
@@ -82,7 +85,7 @@ function clampState(state, meta) {
     head: clamp(state.head, stack.layers[layer] - 1),
     query: clamp(state.query, stack.queries - 1),
     key: state.key === null ? null : clamp(state.key, stack.keys - 1),
-    statistic: ["picture", "pattern", ...meta.statistics[stack.id]].includes(state.statistic) ? state.statistic : "picture",
+    statistic: statistics.includes(state.statistic) ? state.statistic : "picture",
     ablated: state.ablated.every(exists) ? state.ablated : state.ablated.filter(exists),
   };
 }

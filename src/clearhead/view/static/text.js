@@ -1,7 +1,7 @@
 // The text, shaded by the row. A token is an option of a list: choosing it makes it the query.
 
 const WHOLE = 1100; // up to this many tokens the whole text is shown
-const AROUND = 24; // tokens on either side of what a long text shows
+const AROUND = 12; // tokens on either side of what a long text shows
 const SHADES = 48;
 
 function textPanel(view) {
@@ -20,7 +20,7 @@ function buildText(view, parts) {
   const stack = stackNow(view);
   const self = stack.query_tokens === stack.key_tokens;
   const sides = self ? [["query key", "Text", "shaded by the row; choose a token to make it the query"]]
-    : [["query", "Target text", "it looks; choose a token to make it the query"],
+    : [["query", "Target text", "choose a token to make it the query"],
       ["key", "Source text", "it is looked at; shaded by the row"]];
   parts.sides = sides.map(([roles, name, note]) => textSide(view, roles, name, note));
   put(parts.body, ...parts.sides.map((side) => side.element));
@@ -92,7 +92,8 @@ const gap = (tokens) => h("span.gap", { role: "none" }, plural(tokens, "token"))
 function tokenSpan(side, place) {
   const { label, flow, note } = side.tokens[place];
   const named = flow.trim() ? null : label; // a blank alone has no name of its own
-  const span = h("bdi.t", { role: "option", id: `t${place}`, data: { place }, title: note || null, label: named }, flow.replace(/\n/g, ""));
+  const props = { role: "option", id: `t${place}`, data: { place }, title: note || null, label: named };
+  const span = h("bdi.t", props, flow.replace(/\n/g, ""));
   side.spans.set(place, { span, look: "" });
   return [span, "\n".repeat(flow.split("\n").length - 1)];
 }
@@ -111,7 +112,10 @@ function shadeText(view, side) {
     const under = isNaN(change) ? "" : css(signedColour(change, effect.limit, view.theme));
     dressToken(view, entry, row ? shade : 0, mark, under);
   }
-  setAttribute(side.list, "aria-activedescendant", `t${side.asks ? chosen.query : chosen.key}`);
+  const here = side.asks ? chosen.query : chosen.key;
+  setAttribute(side.list, "aria-activedescendant", `t${here}`);
+  if (side.here !== here) side.list.scrollTop = side.spans.get(here).span.offsetTop - 150;
+  side.here = here;
   sayEffect(view, side, effect);
 }
 
@@ -125,7 +129,8 @@ function dressToken(view, entry, shade, mark, under) {
   span.style.setProperty("background", colour ? css(colour) : "");
   span.style.setProperty("color", colour ? inkOn(colour) : "");
   span.style.setProperty("border-bottom-color", under || "");
-  span.className = `t${shade < 0 ? " masked" : ""}${mark.includes("q") ? " query" : ""}${mark.includes("k") ? " key" : ""}`;
+  const on = { masked: shade < 0, query: mark.includes("q"), key: mark.includes("k") };
+  for (const name in on) span.classList.toggle(name, on[name]);
   if (was === "" || was.split(" ")[1] !== mark) setAttribute(span, "aria-selected", String(mark !== ""));
 }
 
@@ -143,6 +148,6 @@ function sayEffect(view, { legend }, effect) {
   if (effect === null) return;
   const strip = stripOf([-1, -0.5, 0, 0.5, 1].map((at) => signedColour(at, 1, view.theme)));
   const limit = effect.limit.toPrecision(2);
-  put(legend, "Line under a token: change of log p of what really follows it, ",
+  put(legend, "Line under a token: change of log p of what follows it, ",
     `−${limit}`, strip, `+${limit}`);
 }

@@ -1,4 +1,4 @@
-// Tokens and numbers as people read them. A token's text is data: whatever would act, or could not be seen, is spelled out.
+// Tokens and numbers as people read them. A token's text is data: whatever could not be seen is spelled out.
 
 /** Controls, bidirectional marks, zero-width characters, fillers, variation selectors, tags, private and lone halves. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2028\u2029\u3164\ufe00-\ufe0f\uffa0\u{e0100}-\u{e01ef}]/gu;

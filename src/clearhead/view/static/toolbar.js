@@ -43,14 +43,16 @@ function stackTabs(view) {
 function stackTab(view, { id, missing }) {
   const label = [STACK_NAMES[id], missing && h("span.unseen", ` (${missing})`)];
   const click = () => (missing ? announce(view, `${STACK_NAMES[id]}: ${missing}.`) : choose(view, { stack: id }));
-  const props = { type: "button", role: "tab", data: { stack: id }, title: missing ?? null, "aria-disabled": missing ? "true" : null };
-  return h("button", { ...props, listen: { click } }, ...label);
+  const disabled = missing ? "true" : null;
+  const props = { role: "tab", data: { stack: id }, title: missing, "aria-disabled": disabled };
+  return h("button", { type: "button", ...props, listen: { click } }, ...label);
 }
 
 /** Finds a token by a part of it, or goes to a place by its number. */
 function finder(view) {
   const note = h("span.small.soft.found", { role: "status" });
-  const field = h("input", { type: "search", placeholder: "Find token  /", label: "Find a token, or a place by its number" });
+  const label = "Find a token, or a place by its number";
+  const field = h("input", { type: "search", placeholder: "Find token  /", label });
   hear(field, "keydown", (event) => {
     event.stopPropagation();
     if (event.key === "Enter") setText(note, find(view, field.value, event.shiftKey ? -1 : 1));
@@ -90,7 +92,8 @@ function scaleChoice(view) {
 }
 
 function drawingChoices(view) {
-  const thick = h("select", { label: "Thicken large weights", listen: { change: () => choose(view, { thick: Number(thick.value) }) } },
+  const change = () => choose(view, { thick: Number(thick.value) });
+  const thick = h("select", { label: "Thicken large weights", listen: { change } },
     ...THICKEN.map((percent) => h("option", { value: percent }, percent ? `thicken > ${percent}%` : "thicken: off")));
   const sink = button("without the sink", { title: "leave the first key out; rows sum to one without it (Z)" },
     () => choose(view, { sink: !view.state.sink, key: null }));
@@ -115,5 +118,5 @@ async function copyLink(view) {
   const state = formatState(view.state);
   const text = view.options.page ? `${location.href.split("#")[0]}#${state}` : state;
   if (await copyText(text)) announce(view, view.options.page ? "Link copied." : "Copied: the widget's state.");
-  else complain(view, `The browser does not allow copying; the link ends in #${state}`);
+  else complain(view, `Copying is not allowed here; the link ends in #${state}`);
 }
