@@ -67,6 +67,8 @@ def test_the_causal_weights_of_the_lesson(learner: Opener) -> None:
 
 def test_a_question_mark_opens_its_step(learner: Opener) -> None:
     screen = learner()
+    screen.cell("output", 2, 1).focus()
+    assert screen.text(".line p").endswith("What do you expect? Click, or press Enter, for step 7.")
     screen.cell("scores", 2, 1).click()
     assert screen.text("[aria-current=step]") == "3 Scores"
     assert screen.text(".arithmetic") == "−0.4·(−0.6) + 0.3·1.6 + 1.9·(−1.7) + 1.0·0.2 = −2.31"
@@ -252,6 +254,9 @@ def test_cross_attention_is_not_square(learner: Opener) -> None:
     want = checker_numbers(numbers | {"causal": False}, {})
     assert close(screen.numbers("weights"), want.weights[0, 0])
     assert np.array(screen.numbers("weights")).shape == (2, 3)
+    weights = screen.page.locator('[aria-label^="weights"]')
+    assert weights.locator("th[scope=row]").all_inner_texts() == ["die", "Katze"]
+    assert weights.locator("th[scope=col]").all_inner_texts() == ["the", "cat", "sat"]
     screen.page.get_by_role("button", name="Add a written token").click()
     assert np.array(screen.numbers("weights")).shape == (3, 3)
     screen.page.get_by_role("button", name="Remove cat").click()
