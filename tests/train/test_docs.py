@@ -16,7 +16,7 @@ from clearhead.train.recipe import FILE, Recipe, fields, read_recipe, recipe_of
 from clearhead.train.run import PAGE as PAGE_FILE
 from clearhead.train.run import run
 from clearhead.train.start import LARGE, MANY
-from clearhead.train.task import SCORED
+from clearhead.train.task_pairs import SCORED
 from clearhead.train.watch import BOARD, SAMPLES, SNAPSHOTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "train.md").read_text(encoding="utf-8")

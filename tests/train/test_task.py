@@ -98,6 +98,19 @@ def test_a_block_is_what_the_model_has_positions_for(file: str, tmp_path: Path) 
         asked.data(short, tmp_path)
 
 
+def test_a_prompt_that_the_model_cannot_take_ends_no_run(
+    file: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    recipe = Recipe(data=Source(train=(file,)), watch=Watching(prompts=("line", "small words " * 9)))
+    task, model, _ = begun(recipe, tmp_path)
+    short = Transformer(replace(model.config, decoder=with_table(model.config.decoder, 20))).eval()
+    short.tokenizer = model.tokenizer
+    first, second = task.samples(short)
+    assert first["sample"].startswith("line")
+    assert second["sample"] == ""
+    assert "no sample for 'small words" in caplog.text
+
+
 def test_trn_07_ids_outside_the_vocabulary_are_refused_with_both_numbers(file: str, tmp_path: Path) -> None:
     task, model, _ = begun(Recipe(data=Source(train=(file,))), tmp_path)
     model.tokenizer = char_tokenizer([TEXT, "ABCDEFGHIJ"])
