@@ -52,6 +52,7 @@ def test_a_few_steps_tell_time_and_memory(tmp_path: Path) -> None:
         assert facts["seconds"] == pytest.approx(50 * facts["seconds_per_step"])
         assert facts["memory_gb"] > 0.05
         assert facts["padding"] == 0
+        assert facts["block"] == 8
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def _sides(tokenizer: Tokenizer | Pair) -> dict[str, Tokenizer]:
 
 
 def _sizes(parts: Parts, model: Transformer, running: bool) -> dict[str, Any]:
-    """Tokens by side: all, in the middle, the most; the largest id against the vocabulary, and what is unknown."""
+    """Tokens by side: all, in the middle, the most; the largest id against the vocabulary; what is unknown; a block."""
     found: dict[str, Any] = {"parameters": count(model)}
     stacks = {"source": model.config.encoder, "target": model.config.decoder, "text": model.last.form}
     tokenizer = model.tokenizer
@@ -128,7 +128,8 @@ def _sizes(parts: Parts, model: Transformer, running: bool) -> dict[str, Any]:
             "vocabulary": stack.vocab,
             "unknown": 0.0 if unk is None else ids.count(unk) / max(ids.total, 1),
         }
-    return found
+    inner = parts.train.inner if isinstance(parts.train, Masked) else parts.train
+    return found | ({"block": inner.length} if isinstance(inner, Blocks | Packed) else {})
 
 
 def _of_ids(sizes: dict[str, Any], parts: Parts, model: Transformer, recipe: Recipe, rows: int) -> Iterator[Finding]:
