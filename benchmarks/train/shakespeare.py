@@ -74,8 +74,9 @@ def plain(ids: Tensor, size: Size, steps: int, seed: int) -> tuple[Peer, float]:
     matrices = [p for p in peer.model.parameters() if p.dim() >= 2]
     vectors = [p for p in peer.model.parameters() if p.dim() < 2]
     for part in peer.model.modules():
-        if isinstance(part, nn.Linear):
+        if isinstance(part, nn.Linear | nn.Embedding):
             nn.init.normal_(part.weight, std=0.02)
+        if isinstance(part, nn.Linear):
             nn.init.zeros_(part.bias)
     groups = [{"params": matrices, "weight_decay": DECAY}, {"params": vectors, "weight_decay": 0.0}]
     mover = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99), fused=True)
