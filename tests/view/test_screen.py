@@ -98,6 +98,16 @@ def test_every_stack_has_a_tab(screen: Screen, scene: Scene) -> None:
     assert screen.find('.text-panel [role="option"]').count() == len(scene.ask("meta").head["tokens"]["encoder"])
 
 
+def test_another_stack_keeps_the_head_that_an_address_names(screen: Screen) -> None:
+    screen.page.evaluate("location.hash = 's=cross&l=1&h=0&q=2'")
+    screen.says(".text-panel", "Source text")
+    screen.page.wait_for_function(
+        "() => document.querySelector('#clearhead').shadowRoot.querySelector('.sentence').innerText.startsWith('L1·H0')"
+    )
+    screen.says(".matrix-panel h2", "Layer 1 · Head 0")
+    screen.says(".row-panel h2", "Query 2")
+
+
 def test_an_absent_stack_says_why(browser: Any) -> None:
     with served(scene_of(writer())) as address, opened(browser, address) as screen:
         screen.settle()

@@ -43,4 +43,4 @@ def script(text: str) -> str:
 def style(text: str) -> str:
     """Of a style sheet."""
     words = " ".join(re.sub(r"/\*[\s\S]*?\*/", "", text).split())
-    return re.sub(r"\s*([{};,>])\s*|(:) ", r"\1\2", words).replace(";}", "}")
+    return re.sub(r"\s*([{};,>])\s*|(:) ", r"\1\2", words).replace(";}", "}").replace(" !", "!")

@@ -99,7 +99,7 @@ function beforeAfter(before, after) {
 
 function movedLine(view, moved) {
   const heads = [];
-  for (const [stack, layers] of Object.entries(moved)) {
+  for (const [stack, layers] of entries(moved)) {
     layers.forEach((values, layer) => values.forEach((value, head) => {
       if (value > MOVED) heads.push({ stack, layer, head, value });
     }));

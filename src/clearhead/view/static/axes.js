@@ -30,7 +30,7 @@ function frameOf({ queries, keys, picture, width, most, queryNames, keyNames, de
   if (square) wide = tall = min(room.w / max(picture.columns, 1), tall, 44);
   const snap = (size) => {
     const whole = max(1, floor(size * density));
-    return whole < 0.8 * size * density ? size : whole / density;
+    return whole < 0.88 * size * density ? size : whole / density;
   };
   const [w, tallAll] = [snap(wide) * picture.columns, snap(tall) * picture.rows];
   return { x, y: y + top, w, h: tallAll, named, top, bottom: top + y + tallAll + 6 };

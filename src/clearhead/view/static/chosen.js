@@ -50,7 +50,7 @@ const headName = (layer, head) => `L${layer}·H${head}`;
 /** Whether the answer in a slot is the one for what is chosen. */
 function isCurrent(view, slot, args) {
   const answer = view.shown[slot];
-  return Boolean(answer) && Object.entries(args).every(([name, value]) => answer.args[name] === value);
+  return Boolean(answer) && entries(args).every(([name, value]) => answer.args[name] === value);
 }
 
 /** The chosen head's picture, or null until it has come. */
@@ -109,7 +109,8 @@ const headPlaces = (view) =>
 /** Changes what is chosen; everything else follows. @param {Partial<State>} patch */
 function choose(view, patch) {
   const before = view.state;
-  const other = patch.stack && patch.stack !== before.stack ? freshStack(view, patch.stack) : {};
+  const other = patch.stack && patch.stack !== before.stack ? freshStack(view, patch.stack) : null;
+  if (other) view.undecided = patch.layer === undefined;
   view.state = clampState({ ...before, ...other, ...patch }, view.meta);
   const names = Object.keys(view.state).filter((name) => view.state[name] !== before[name]);
   if (names.length === 0) return;
@@ -123,7 +124,6 @@ function choose(view, patch) {
 /** Where another stack begins: at its most telling head, and the last word if it looks back, else the middle. */
 function freshStack(view, id) {
   const { causal, queries, query_tokens: side } = stackOfMeta(view.meta, id);
-  view.undecided = true;
   const word = view.meta.tokens[side].findLastIndex((token) => token.trim() !== "");
   return { query: causal ? max(word, 0) : queries >> 1, key: null, layer: 0, head: 0 };
 }

@@ -27,7 +27,7 @@ function embeddedSource(place) {
   };
   return {
     async ask(op, args = {}) {
-      const answer = stored(op, args) ?? (Object.hasOwn(WORKED_OUT, op) ? WORKED_OUT[op](stored, args) : null);
+      const answer = stored(op, args) ?? (hasOwn(WORKED_OUT, op) ? WORKED_OUT[op](stored, args) : null);
       if (answer === null) throw new Error("This is a saved page; that question needs the model.");
       return answer;
     },

@@ -4,7 +4,7 @@ function anotherText(view) {
   const area = h("textarea", { rows: 3, label: "Another text", maxlength: 20000 });
   const target = h("textarea", { rows: 2, label: "What the decoder is to write", maxlength: 20000 });
   const both = h("div.small.soft", { hidden: true }, "what the decoder is to write (empty: what it writes itself)", target);
-  const go = button("Look", { class: "primary" }, () => lookAt(view, area.value, target.value));
+  const go = button("Look", {}, () => lookAt(view, area.value, target.value));
   const form = h("details.another", h("summary", "Look at another text"), area, both, go);
   hear(area, "keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) lookAt(view, area.value, target.value);

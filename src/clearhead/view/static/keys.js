@@ -19,7 +19,7 @@ const KEYS = {
 
 /** What a key stands for in a table of steps, or null; a key that is handled goes no further. */
 function stepOf(event, steps) {
-  if (!Object.hasOwn(steps, event.key) || event.ctrlKey || event.metaKey || event.altKey) return null;
+  if (!hasOwn(steps, event.key) || event.ctrlKey || event.metaKey || event.altKey) return null;
   event.preventDefault();
   event.stopPropagation();
   return steps[event.key];
@@ -37,14 +37,14 @@ function pressed(view, event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !view.meta) return;
   if (event.composedPath()[0].matches?.("input, textarea, select")) return;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  if (!Object.hasOwn(KEYS, key)) return;
+  if (!hasOwn(KEYS, key)) return;
   event.preventDefault();
   event.stopPropagation();
   KEYS[key][1](view);
 }
 
 function helpDialog() {
-  const rows = Object.entries(KEYS).map(([key, [what]]) => [h("kbd", key.toUpperCase()), what]);
+  const rows = entries(KEYS).map(([key, [what]]) => [h("kbd", key.toUpperCase()), what]);
   const close = button("Close", {}, () => dialog.close());
   const notes = [
     "Rows are queries: each looks at the keys, and its weights sum to one.",

@@ -12,7 +12,7 @@ function makeLoader(source, arrived, failed) {
 function forget(loader) {
   for (const stop of Object.values(loader.stops)) stop.abort();
   Object.values(loader.timers).forEach(clearTimeout);
-  Object.assign(loader, { wanted: {}, stops: {}, timers: {}, kept: new Map() });
+  assign(loader, { wanted: {}, stops: {}, timers: {}, kept: new Map() });
 }
 
 /**

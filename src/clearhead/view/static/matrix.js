@@ -1,7 +1,7 @@
 // One head: its cells on one canvas, the crosshair on another over it, the exact row as bars on the same axis below.
 
 const BARS = 64; // height of the bars, CSS pixels
-const TALLEST = 545; // of the cells and their axis
+const TALLEST = 580; // of the cells and their axis
 
 function matrixPanel(view) {
   const cells = h("canvas", { "aria-hidden": "true" });

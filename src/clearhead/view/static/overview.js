@@ -50,7 +50,7 @@ function buildGrid(view, parts) {
   const key = `${view.state.stack} ${wide} ${tall} ${layers.join()}`;
   if (parts.key === key) return;
   const buttons = layers.map((heads, layer) => rowOfButtons(view, parts, layer, heads));
-  Object.assign(parts, { key, wide, tall, buttons });
+  assign(parts, { key, wide, tall, buttons });
   const rows = buttons.map((row, layer) =>
     h("div", { role: "row" }, h("span.layer", { role: "rowheader" }, `L${layer}`), ...row));
   parts.grid.style.setProperty("--wide", `${wide}px`);
@@ -132,8 +132,8 @@ function drawPatterns(view, parts, pen, { patterns }) {
     wordCell(pen, x, y, parts, PATTERN_MARKS[id]?.[0] ?? id.slice(0, 4), colour);
   });
   const swatch = (id) => h("span.swatch", { style: { background: css(patternColour(id, view.theme)) } });
-  const entries = [...counts].sort((a, b) => b[1] - a[1]);
-  put(parts.legend, ...entries.map(([id, heads]) =>
+  const found = [...counts].sort((a, b) => b[1] - a[1]);
+  put(parts.legend, ...found.map(([id, heads]) =>
     h("span.entry", swatch(id), `${patternName(view, id)} ${heads}`)));
 }
 

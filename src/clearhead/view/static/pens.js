@@ -3,7 +3,7 @@
 // What is not said is in the colour of small print; lines and hatching are in the colour of lines.
 
 const MONO = 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace';
-const SANS = '"Inter", "Noto Sans", system-ui, "Helvetica Neue", Arial, sans-serif';
+const SANS = '"Inter", "Noto Sans", system-ui, Arial, sans-serif';
 /** Cells up to this many become vector rectangles in an SVG; more become one embedded picture. */
 const VECTOR_CELLS = 6400;
 
@@ -17,11 +17,11 @@ function canvasPen(context, colours) {
       context.fillRect(x, y, w, h);
     },
     frame(x, y, w, h, strokeStyle = colours.line, lineWidth = 1) {
-      Object.assign(context, { strokeStyle, lineWidth });
+      assign(context, { strokeStyle, lineWidth });
       context.strokeRect(x, y, w, h);
     },
     line(x1, y1, x2, y2, strokeStyle = colours.line, lineWidth = 1) {
-      Object.assign(context, { strokeStyle, lineWidth });
+      assign(context, { strokeStyle, lineWidth });
       context.beginPath();
       context.moveTo(x1, y1);
       context.lineTo(x2, y2);
@@ -59,7 +59,7 @@ function canvasPen(context, colours) {
 function hatchPattern(context, colour) {
   const tile = h("canvas", { width: 6, height: 6 });
   const small = tile.getContext("2d");
-  Object.assign(small, { strokeStyle: colour, lineWidth: 1 });
+  assign(small, { strokeStyle: colour, lineWidth: 1 });
   small.beginPath();
   for (const start of [-6, 0, 6]) {
     small.moveTo(start, 6);
@@ -130,7 +130,7 @@ const round2 = (value) => round(value * 100) / 100;
 /** A canvas of a CSS size, sharp on the screen it is on, cleared. @returns {CanvasRenderingContext2D} */
 function freshCanvas(canvas, width, height, density = devicePixelRatio || 1) {
   const [wide, tall] = [max(1, round(width * density)), max(1, round(height * density))];
-  if (canvas.width !== wide || canvas.height !== tall) Object.assign(canvas, { width: wide, height: tall });
+  if (canvas.width !== wide || canvas.height !== tall) assign(canvas, { width: wide, height: tall });
   canvas.style.setProperty("width", `${width}px`);
   canvas.style.setProperty("height", `${height}px`);
   const context = canvas.getContext("2d");

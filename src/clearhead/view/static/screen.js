@@ -63,8 +63,8 @@ async function open(view) {
   if (!head.stacks.some((stack) => !stack.missing)) throw new Error("This scene has no attention to show.");
   const first = view.meta === null;
   view.meta = head;
-  view.tokens = Object.fromEntries(Object.entries(head.tokens).map(([name, tokens]) => [name, readableTokens(tokens)]));
-  Object.assign(view, { shown: {}, hover: null, strongest: 0, pooled: false });
+  view.tokens = fromEntries(entries(head.tokens).map(([name, tokens]) => [name, readableTokens(tokens)]));
+  assign(view, { shown: {}, hover: null, strongest: 0, pooled: false });
   const begun = clampState(view.state, head);
   const where = freshStack(view, begun.stack);
   view.undecided = first && !("layer" in view.given || "head" in view.given);
@@ -103,7 +103,7 @@ function overviewArrived(view, head) {
   }
   if (head.done) return;
   view.loader.wanted.overview = null;
-  want(view, "overview", "overview", { stack: view.state.stack }, 250);
+  want(view, "overview", "overview", { stack: view.state.stack }, imageNow(view) ? 250 : 2000); // the picture first
 }
 
 function failed(view, slot, error) {

@@ -44,7 +44,7 @@ function parseState(text) {
   const given = new URLSearchParams(String(text).replace(/^#/, ""));
   if ((given.get("v") ?? "1") !== "1") return {};
   const read = ([name, [letter, understand]]) => [name, given.has(letter) ? understand(given.get(letter)) : undefined];
-  return Object.fromEntries(Object.entries(FIELDS).map(read).filter(([, value]) => value !== undefined));
+  return fromEntries(entries(FIELDS).map(read).filter(([, value]) => value !== undefined));
 }
 
 /** "d8.3z,c2.7m" → the heads. */
@@ -63,7 +63,7 @@ function formatState(state) {
   const ablated = state.ablated.map(({ stack, layer, head, how }) => `${stack[0]}${layer}.${head}${how[0]}`).join();
   const texts = { ...state, sink: state.sink ? "" : 1, ablated, thick: state.thick || "", key: state.key ?? "" };
   for (const name of ["theme", "statistic"]) if (state[name] === START[name]) texts[name] = "";
-  const pairs = Object.entries(FIELDS).map(([name, [letter]]) => [letter, texts[name]]);
+  const pairs = entries(FIELDS).map(([name, [letter]]) => [letter, texts[name]]);
   const said = pairs.filter(([, text]) => text !== "").map(([letter, text]) => `${letter}=${encodeURIComponent(text)}`);
   return ["v=1", ...said].join("&");
 }
