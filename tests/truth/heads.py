@@ -39,6 +39,8 @@ HEADS: dict[str, Callable[[], Any]] = {
     "RobertaModel": on(homes.roberta, "RobertaModel"),
     **deep("XLMRoberta", homes.xlm_roberta, TEXTS, TOKENS, SPANS),
     "XLMRobertaModel": on(homes.xlm_roberta, "XLMRobertaModel"),
+    **deep("MPNet", homes.mpnet, TEXTS, TOKENS, SPANS),
+    "MPNetModel": on(homes.mpnet, "MPNetModel"),
     **deep("DistilBert", homes.HOMES["distilbert"], TEXTS, TOKENS, SPANS),
     **deep("Albert", homes.HOMES["albert"], TEXTS, TOKENS, SPANS),
     "AlbertModel": on(homes.HOMES["albert"], "AlbertModel"),
@@ -57,7 +59,9 @@ HEADS: dict[str, Callable[[], Any]] = {
     **deep("Gemma3Text", homes.gemma3, TEXTS),
     **deep("Phi3", homes.phi3, TEXTS, TOKENS),
     **deep("Olmo2", homes.olmo2, TEXTS),
+    **deep("Starcoder2", homes.starcoder2, TEXTS, TOKENS),
     **deep("T5", homes.t5, TEXTS, TOKENS, SPANS),
+    **deep("MT5", homes.mt5, TEXTS, TOKENS, SPANS),
     **deep("Bart", homes.bart, TEXTS, SPANS),
     **deep("MBart", homes.mbart, TEXTS, SPANS),
 }

@@ -107,6 +107,12 @@ def olmo2(**changes: Any) -> Any:
     return hf.Olmo2ForCausalLM(hf.Olmo2Config(**rotary_sizes(**changes)))
 
 
+def starcoder2(**changes: Any) -> Any:
+    sizes = rotary_sizes(hidden_size=48, num_attention_heads=4, norm_epsilon=1e-2, **changes)
+    sizes = {key: value for key, value in sizes.items() if key not in ("head_dim", "rms_norm_eps")}
+    return hf.Starcoder2ForCausalLM(hf.Starcoder2Config(**sizes))
+
+
 def gemma() -> Any:
     return hf.GemmaForCausalLM(hf.GemmaConfig(**rotary_sizes()))
 
@@ -167,6 +173,12 @@ def roberta() -> Any:
     return hf.RobertaForMaskedLM(hf.RobertaConfig(**bert_sizes(pad_token_id=4, type_vocab_size=1)))
 
 
+def mpnet() -> Any:
+    """Its positions begin behind row 1, whatever the padding's id."""
+    sizes = {key: value for key, value in bert_sizes().items() if key != "type_vocab_size"}
+    return hf.MPNetForMaskedLM(hf.MPNetConfig(**sizes))
+
+
 def distilbert_config() -> Any:
     sizes = {"vocab_size": 41, "dim": 20, "hidden_dim": 28, "n_layers": 3, "n_heads": 5}
     return hf.DistilBertConfig(**{**sizes, **IDS, "max_position_embeddings": LENGTH, "pad_token_id": 0})
@@ -203,9 +215,16 @@ def t5(**changes: Any) -> Any:
     return hf.T5ForConditionalGeneration(hf.T5Config(**{**sizes, **more, **start, **changes}))
 
 
-def flan_t5() -> Any:
+def mt5(**changes: Any) -> Any:
+    derived = ("dense_act_fn", "is_gated_act", "model_type", "scale_decoder_outputs")
+    sizes = {key: value for key, value in t5(**changes).config.to_dict().items() if key not in derived}
+    sizes["feed_forward_proj"] = "gated-gelu"
+    return hf.MT5ForConditionalGeneration(hf.MT5Config(**sizes))
+
+
+def flan_t5(make: Callable[..., Any] = t5) -> Any:
     """With a head of its own, which the home library has not built so since it writes tie_word_embeddings always."""
-    home = t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+    home = make(feed_forward_proj="gated-gelu", tie_word_embeddings=False)
     home.lm_head.weight = torch.nn.Parameter(torch.empty_like(home.lm_head.weight))
     return home
 
@@ -259,12 +278,15 @@ HOMES: dict[str, Callable[[], Any]] = {
     "phi3, longrope": phi3_long,
     "olmo2": olmo2,
     "olmo2, biases": lambda: olmo2(attention_bias=True, tie_word_embeddings=True),
+    "starcoder2": lambda: starcoder2(sliding_window=7),
+    "starcoder2, no biases": lambda: starcoder2(use_bias=False, tie_word_embeddings=False),
     "gpt_neox": neox,
     "gpt_neox, one after the other": lambda: neox(use_parallel_residual=False),
     "bert": bert,
     "bert, plain": bert_plain,
     "roberta": roberta,
     "xlm-roberta": xlm_roberta,
+    "mpnet": mpnet,
     "distilbert": lambda: hf.DistilBertForMaskedLM(distilbert_config()),
     "distilbert, plain": lambda: hf.DistilBertModel(distilbert_config()),
     "albert": lambda: hf.AlbertForMaskedLM(albert_config()),
@@ -276,6 +298,8 @@ HOMES: dict[str, Callable[[], Any]] = {
     "t5, plain": lambda: hf.T5Model(t5().config),
     "t5, encoder": lambda: hf.T5EncoderModel(t5().config),
     "flan-t5": flan_t5,
+    "mt5": lambda: flan_t5(mt5),
+    "mt5, tied": mt5,
     "bart": bart,
     "marian": marian,
     "marian, two vocabularies": lambda: marian(share_encoder_decoder_embeddings=False, decoder_vocab_size=43),

@@ -15,9 +15,10 @@ from truth.cases import LIMIT, Case, case, close, difference, result, text
 from truth.homes import HOMES
 
 # What the home library computes in float32 whatever the type of the model: rms norms, tables of sinusoids.
-ONLY_FLOAT32 = ("llama", "mistral", "qwen", "phi3", "olmo2", "gemma", "t5", "flan", "marian", "m2m", "modernbert")
+ONLY_FLOAT32 = ("llama", "mistral", "qwen", "phi3", "olmo2", "gemma", "t5", "mt5", "flan", "marian", "m2m")
+ONLY_FLOAT32 += ("modernbert",)
 UNUSED = "pooler|vision_tower|multi_modal_projector"  # parts that the home library has and we leave out
-READERS = {"t5, encoder", *(name for name in HOMES if "bert" in name)}
+READERS = {"t5, encoder", "mpnet", *(name for name in HOMES if "bert" in name)}
 
 
 @pytest.fixture(autouse=True)

@@ -87,7 +87,7 @@ def test_bf16_is_near(name: str) -> None:
     ids = batch(c)
     found = result(clearhead.load(c.folder, dtype=torch.bfloat16)(ids))
     assert found.dtype == torch.bfloat16
-    close(found.float(), c.theirs(input_ids=ids), 0.35)  # T5's 0.32 is the home library's too
+    close(found.float(), c.theirs(input_ids=ids), 0.5 if "T5" in name else 0.3)  # T5 is as far from it at home
 
 
 def asked(c: Case) -> tuple[Tensor, dict[str, Tensor]]:

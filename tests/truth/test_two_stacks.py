@@ -14,7 +14,7 @@ import clearhead
 from truth.cases import case, close, text
 from truth.homes import HOMES
 
-TRANSLATORS = ["t5", "bart", "marian", "m2m_100", "mbart", "pegasus", "whisper"]
+TRANSLATORS = ["t5", "mt5", "bart", "marian", "m2m_100", "mbart", "pegasus", "whisper"]
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)
@@ -83,6 +83,7 @@ def test_every_translator_is_here() -> None:
     assert {name for name in HOMES if case(name).two} - set(TRANSLATORS) == {
         "flan-t5",
         "t5, plain",
+        "mt5, tied",
         "marian, two vocabularies",
         "whisper, plain",
     }

@@ -10,15 +10,22 @@ from clearhead.families.tasks import answer_span, pooler, text_classifier, token
 
 
 def config_from(s: Settings) -> TransformerConfig:
-    config = bert.config_of(s, offset=s.get("pad_token_id", 1) + 1)
-    if isinstance(config.head, Head):  # whatever hidden_act says
+    return with_head(bert.config_of(s, offset=s.get("pad_token_id", 1) + 1))
+
+
+def with_head(config: TransformerConfig) -> TransformerConfig:
+    """A language head bends by gelu, whatever hidden_act says."""
+    if isinstance(config.head, Head):
         return replace(config, head=replace(config.head, dense=Dense(activation="gelu", norm=True)))
     return config
 
 
 def moves(config: TransformerConfig) -> list[Rename]:
+    return [*bert.body("roberta"), *head()]
+
+
+def head() -> list[Rename]:
     return [
-        *bert.body("roberta"),
         Rename("lm_head.dense", "head.dense.linear"),
         Rename("lm_head.layer_norm", "head.dense.norm"),
         Rename("lm_head.bias", "head.bias"),
@@ -26,10 +33,10 @@ def moves(config: TransformerConfig) -> list[Rename]:
     ]
 
 
-def classes(name: str) -> dict[str, Task]:
+def classes(name: str, prefix: str = "roberta") -> dict[str, Task]:
     return {
         f"{name}ForMaskedLM": LANGUAGE,
-        f"{name}Model": pooler("roberta.pooler.dense"),
+        f"{name}Model": pooler(f"{prefix}.pooler.dense"),
         f"{name}ForSequenceClassification": text_classifier("classifier.out_proj", "first", dense="classifier.dense"),
         f"{name}ForTokenClassification": token_classifier(),
         f"{name}ForQuestionAnswering": answer_span(),

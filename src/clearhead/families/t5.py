@@ -8,9 +8,9 @@ from clearhead.families.moves import Rename
 from clearhead.families.tasks import READER, answer_span, token_classifier
 
 
-def feed_forward(s: Settings) -> FeedForward:
+def feed_forward(s: Settings, usual: str) -> FeedForward:
     """`feed_forward_proj` is an activation, or gated- and an activation; gated-gelu means its approximation."""
-    name = s.get("feed_forward_proj", "relu")
+    name = s.get("feed_forward_proj", usual)
     gate, bend = name.startswith("gated-"), name.removeprefix("gated-")
     bend = "gelu_new" if name == "gated-gelu" else bend
     if bend not in ACTIVATIONS:
@@ -19,8 +19,13 @@ def feed_forward(s: Settings) -> FeedForward:
 
 
 def config_from(s: Settings) -> TransformerConfig:
+    return config_of(s, "relu")
+
+
+def config_of(s: Settings, forward: str) -> TransformerConfig:
+    """`forward`: where the file does not say."""
     look = Attention(heads=s["num_heads"], head_dim=s["d_kv"], scale=1.0)
-    read = Layer(self_attention=look, feed_forward=feed_forward(s))
+    read = Layer(self_attention=look, feed_forward=feed_forward(s, forward))
     write = replace(read, self_attention=replace(look, causal=True), cross_attention=look)
     buckets = {
         "buckets": s.get("relative_attention_num_buckets", 32),
