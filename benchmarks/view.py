@@ -151,9 +151,10 @@ ROW = f"'row ' + {ROOT}.querySelector('.bars').dataset.query"
 
 
 def peers(browser: Any, python: str, cdn: Path, tokens: int) -> list[dict[str, Any]]:
-    """Pages of BertViz and CircuitsVis for the same size of input: bytes, nodes, and what the main thread works."""
+    """Our saved file, and pages of BertViz and CircuitsVis, for the same size of input."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([python, "-c", PEERS, folder, str(tokens)], check=True, capture_output=True)
+        (Path(folder) / "clearhead, saved file.html").write_text(html(recording(tokens, 12, 12)))
         pages = sorted(Path(folder).iterdir())
         return [{"tokens": tokens, "bytes": page.stat().st_size, **drawn(browser, page, cdn)} for page in pages]
 
@@ -177,7 +178,7 @@ def drawn(browser: Any, file: Path, cdn: Path) -> dict[str, Any]:
         before = counter.now()
         PEER_ACTIONS[file.stem](page, i)
         clicked.append(resting(page, counter, before))
-    nodes = page.evaluate("document.querySelectorAll('*').length")
+    nodes = page.evaluate(NODES)
     page.close()
     return {"name": file.stem, "opening": opening, "click": statistics.median(clicked), "nodes": nodes}
 
@@ -192,8 +193,12 @@ def resting(page: Any, counter: Counter, before: float) -> float:
             return now - before
 
 
+NODES = """[document, ...[...document.querySelectorAll('*')].map((one) => one.shadowRoot)]
+  .reduce((sum, root) => sum + (root ? root.querySelectorAll('*').length : 0), 0)"""
+DIRECTIONS = ("Right", "Down", "Right", "Down")
 LIBRARIES = {"jquery": "jquery.min.js", "require": "require.min.js", "d3": "d3.min.js"}
 PEER_ACTIONS: dict[str, Callable[[Any, int], Any]] = {
+    "clearhead, saved file": lambda page, i: [page.keyboard.press(key) for key in ("o", f"Arrow{DIRECTIONS[i % 4]}")],
     "BertViz head view": lambda page, i: page.select_option("select#layer", str(i + 1)),
     "BertViz model view": lambda page, i: page.mouse.click(200 + 60 * i, 120),
     "CircuitsVis, one layer": lambda page, i: page.mouse.click(60 + 90 * i, 90),
