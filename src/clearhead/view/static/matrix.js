@@ -53,10 +53,15 @@ function nameHead(view, title, chips) {
     ...["entropy", "sink"].map((name) => chip(`${name} `, h("strong", known.number(name))))] : []));
 }
 
+/** The picture with or without its first key. */
+function plainPicture(view) {
+  const given = pictureOf(view.shown.image);
+  return !view.state.sink && given.columnStep === 1 ? withoutFirst(given) : given;
+}
+
 /** The picture as the choices want it, with so many rows and columns in one. */
 function wantedPicture(view, rows, columns) {
-  const given = pictureOf(view.shown.image);
-  const picture = pool(!view.state.sink && given.columnStep === 1 ? withoutFirst(given) : given, rows, columns);
+  const picture = pool(plainPicture(view), rows, columns);
   return view.state.thick ? thicken(picture, view.state.thick / 100) : picture;
 }
 
@@ -161,7 +166,7 @@ function drawBar(view, canvas) {
 /** The picture in numbers: all of a small head, else 24 x 24 cells round the chosen one. */
 function cellsTable(view) {
   if (!imageNow(view)) return h("p", "Not there yet.");
-  const { rows, columns, codes, rowStep, columnStep } = pictureOf(view.shown.image);
+  const { rows, columns, codes, rowStep, columnStep } = plainPicture(view);
   const span = (place, step, cells) => {
     const first = clamp(floor(place / step) - 12, cells - 24);
     return times(min(24, cells), (i) => first + i);
