@@ -10,7 +10,7 @@ from clearhead.lens.record import record
 from clearhead.model.transformer import Transformer
 from clearhead.tap import Tap
 from clearhead.train.compute import check_compiler, layers_as
-from clearhead.train.loop import Recipe, backward, train
+from clearhead.train.loop import Recipe, aside, backward, train
 from clearhead.train.loss import IGNORED, Batch
 from clearhead.train.optimizer import Rates
 from clearhead.train.schedule import cosine
@@ -134,3 +134,17 @@ def test_evaluation_leaves_no_trace_in_the_random_numbers() -> None:
         return train(model, copying(0), recipe, evaluate=lambda model: float(torch.rand(()))).losses
 
     assert run(2) == run(0)
+
+
+def test_a_look_sees_the_layers_as_they_are_written() -> None:
+    model = small("both")
+    layer = model.decoder.layers[0]
+    with layers_as(model, compiled=False, again=True):
+        held = layer.forward
+        with aside(model) as complete:
+            assert complete is model
+            assert "forward" not in vars(layer)
+            assert not model.training
+        assert layer.forward is held
+        assert model.training
+    assert "forward" not in vars(layer)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal, TypeVar, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from clearhead.model.transformer import Transformer
@@ -32,7 +32,7 @@ def layers_as(model: Transformer, compiled: bool, again: bool) -> Generator[None
     """
     if compiled:
         check_compiler(next(model.parameters()).device.type)
-    layers = [layer for stack in (model.encoder, model.decoder) if stack is not None for layer in stack.layers]
+    layers = _layers(model)
     for layer in layers if compiled or again else ():
         forward: Any = torch.compile(layer.forward) if compiled else layer.forward
         vars(layer)["forward"] = functools.partial(_checkpointed, forward) if again else forward
@@ -41,6 +41,22 @@ def layers_as(model: Transformer, compiled: bool, again: bool) -> Generator[None
     finally:
         for layer in layers:
             vars(layer).pop("forward", None)
+
+
+@contextmanager
+def layers_as_written(model: Transformer) -> Generator[None]:
+    """Within it layers are neither compiled nor computed again: a look would have them compiled anew for its shapes."""
+    held = {layer: vars(layer).pop("forward", None) for layer in _layers(model)}
+    try:
+        yield
+    finally:
+        for layer, forward in held.items():
+            if forward is not None:
+                vars(layer)["forward"] = forward
+
+
+def _layers(model: Transformer) -> list[nn.Module]:
+    return [layer for stack in (model.encoder, model.decoder) if stack is not None for layer in stack.layers]
 
 
 def _checkpointed(forward: Any, *given: Any) -> Tensor:

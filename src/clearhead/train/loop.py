@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from clearhead.model.transformer import Transformer
 from clearhead.tap import SILENT, Tap
 from clearhead.train.alarms import first_bad
-from clearhead.train.compute import Answers, Dtype, computing, layers_as
+from clearhead.train.compute import Answers, Dtype, computing, layers_as, layers_as_written
 from clearhead.train.loss import IGNORED, Batch, smoothed_loss, teach
 from clearhead.train.optimizer import Rates, clip, freeze, optimizers, set_rates
 from clearhead.train.progress import Progress
@@ -165,6 +165,6 @@ def _clipped(model: Transformer, batches: list[Batch], recipe: Recipe, step: int
 def aside(model: Transformer, here: Spread = ALONE) -> Generator[Transformer]:
     """The complete model in eval mode, for a look that leaves no trace: random numbers go on as if nobody had."""
     devices = [here.device] if here.device.startswith("cuda") else []
-    with torch.random.fork_rng(devices), torch.no_grad():
+    with torch.random.fork_rng(devices), torch.no_grad(), layers_as_written(model):
         yield here.whole(model.eval())
     model.train()
