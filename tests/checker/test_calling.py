@@ -13,6 +13,7 @@ from clearhead.checker import bundle
 from clearhead.checker.binding import bindings, by_docs, kind
 from clearhead.checker.infer import reader
 from clearhead.checker.layout import OURS, give, read, take
+from clearhead.checker.subject import Subject
 
 
 def function(text: str) -> ast.FunctionDef:
@@ -23,7 +24,7 @@ def function(text: str) -> ast.FunctionDef:
 
 def calls(text: str, spare: tuple[str, ...], docs: str = "") -> list[str]:
     node = function(text)
-    known = reader(node, "sdpa", frozenset(("Q", "K", "V", "mask", "dk")))
+    known = reader(Subject("", text, ast.parse(text), {}), node, "sdpa", frozenset(("Q", "K", "V", "mask", "dk")))
     return [b.call() for b in bindings(node, known, spare, frozenset(("mask",)), docs)]
 
 
@@ -108,6 +109,56 @@ TOLD = {
     "windows of a long text": (
         "def windows(data, block_size):\n    n = len(data) - block_size\n"
         "    return [(data[i : i + block_size], data[i + 1 : i + 1 + block_size]) for i in range(n)]\n",
+        "decoder_shift",
+    ),
+    "settings as a dataclass whose own sizes are too large": (
+        "from dataclasses import dataclass\n@dataclass\nclass Args:\n    dim: int = 400000\n    n_heads: int = 32\n"
+        "class Attention(torch.nn.Module):\n    def __init__(self, args: Args):\n        super().__init__()\n"
+        "        self.n = args.n_heads\n"
+        "        self.q, self.k, self.v, self.o = (torch.nn.Linear(args.dim, args.dim) for _ in range(4))\n"
+        "    def forward(self, x):\n"
+        "        q, k, v = (f(x).unflatten(-1, (self.n, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))\n"
+        "        w = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)\n"
+        "        return self.o((w @ v).transpose(1, 2).flatten(2))\n",
+        "multi_head_attention",
+    ),
+    "sizes read of a parameter": (
+        "def mask(hp):\n    i = torch.arange(hp.seq_len)\n"
+        "    return (i[None] <= i[:, None]) & (i[:, None] - i[None] < hp.window)\n",
+        "causal_mask",
+    ),
+    "weights whose keys a loop spells": (
+        "def mha(params, x, n_heads):\n"
+        "    q, k, v = ((x @ params[n]).unflatten(-1, (n_heads, -1)).transpose(1, 2) for n in 'qkv')\n"
+        "    w = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)\n"
+        "    return (w @ v).transpose(1, 2).flatten(2) @ params['o']\n",
+        "multi_head_attention",
+    ),
+    "a function that returns the attention": (
+        "def multi_head(Wq, Wk, Wv, Wo, heads):\n    def attend(x):\n"
+        "        q, k, v = ((x @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for w in (Wq, Wk, Wv))\n"
+        "        w = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)\n"
+        "        return (w @ v).transpose(1, 2).flatten(2) @ Wo\n    return attend\n",
+        "multi_head_attention",
+    ),
+    "a cache beside the function that attends": (
+        "class Cache:\n    def __init__(self):\n        self.k = self.v = None\n    def update(self, k, v):\n"
+        "        self.k = k if self.k is None else torch.cat([self.k, k], 2)\n"
+        "        self.v = v if self.v is None else torch.cat([self.v, v], 2)\n        return self.k, self.v\n"
+        "def attend(q, k, v):\n    s = q @ k.mT / q.shape[-1] ** 0.5\n"
+        "    seen = torch.ones(s.shape[-2:]).tril(s.shape[-1] - s.shape[-2]).bool()\n"
+        "    return s.masked_fill(~seen, -torch.inf).softmax(-1) @ v\n",
+        "kv_cache",
+    ),
+    "rows without end": (
+        "import math\ndef sinusoids(d):\n    p = 0\n    while True:\n"
+        "        yield [(math.cos if i % 2 else math.sin)(p / 10000 ** (2 * (i // 2) / d)) for i in range(d)]\n"
+        "        p += 1\n",
+        "positional_encoding",
+    ),
+    "a loss with time first": (
+        "def lm_loss(logits, tokens):\n    # logits [T, B, V], tokens [T, B]\n"
+        "    lp = logits[:-1].log_softmax(-1)\n    return -lp.gather(-1, tokens[1:, :, None]).mean()\n",
         "decoder_shift",
     ),
     "a mask asked for two places": ("def visible(i, j):\n    return j <= i\n", "causal_mask"),

@@ -73,7 +73,27 @@ def bindings(
     params = read(node)
     found = [(p, options(p, known, spare, docs, optional)) for p in params]
     ways = choices([(p.name, some) for p, some in found], spare)
-    return [written(params, picked) for picked in itertools.islice(ways, MOST)]
+    guessed = [p.name for p, some in found if ("mask", GUESS) in some and like_mask(node, p.name)]
+    full = (one for one in ways if "mask" in one.values() or all(one[name] for name in guessed))
+    return [written(params, picked) for picked in itertools.islice(full, MOST)]
+
+
+def like_mask(node: ast.FunctionDef, name: str) -> bool:
+    """Whether a parameter is used as masks are: ~m, masked_fill(m), where(m, ...), m[:, None], m.unsqueeze(1)."""
+    one, code = rf"\b{re.escape(name)}\b", ast.unparse(node)
+    uses = rf"~{one}|(masked_fill|where|logical_not)\([^\n]*{one}|{one}(\.unsqueeze\(|\.bool\(|\[[^\]\n]*None| == )"
+    return re.search(uses, code) is not None and not re.search(r"pos|freq|cos|sin|rope|emb|weight|scale", name.lower())
+
+
+def compared(node: ast.FunctionDef, name: str) -> bool:
+    """Whether a parameter is a value that others are held against: tokens == p, tokens.ne(p), np.equal(tokens, p)."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Compare) and names(inner.comparators[0], name):
+            return isinstance(inner.ops[0], ast.Eq | ast.NotEq)
+        called = inner.func.attr if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) else ""
+        if called in ("eq", "ne", "equal", "not_equal") and isinstance(inner, ast.Call) and names(inner.args[-1], name):
+            return True
+    return False
 
 
 def read(node: ast.FunctionDef) -> list[Parameter]:
@@ -94,7 +114,7 @@ def options(
     """What a parameter may be, likeliest first; "" leaves it out."""
     by_name, told = known(p.name), by_docs(p.name, docs)
     if p.default:
-        if by_name in optional:
+        if by_name is not None and (by_name in optional or "(" in by_name):
             return [(by_name, SURE)]
         silent = by_name is None and told is None
         guess = p.none and not re.search(KEPT, p.name.lower()) and filler(p.name) is None and (silent or told == "mask")
@@ -104,7 +124,7 @@ def options(
             return [(by_name, SURE)]
     else:
         by_name = None
-    if told in spare and by_name is None:
+    if told in spare and by_name is None and fits(told, p.kind):
         return [(told, SURE)]
     text = filler(p.name)
     text = text if text is not None and fits(text, p.kind) else None
@@ -167,7 +187,7 @@ def is_array(node: ast.AST, name: str) -> bool:
 
 def choices(params: list[tuple[str, list[Option]]], spare: tuple[str, ...]) -> Iterator[dict[str, str]]:
     """Every assignment in which no unsure parameter takes a role twice, and guesses of one row come in its order."""
-    sure = {found[0][0] for _, found in params if found and found[0][1] == SURE}
+    sure = {word for _, found in params if found and found[0][1] == SURE for word in re.findall(r"\w+", found[0][0])}
 
     def rest(i: int, picked: dict[str, str], unsure: list[Option]) -> Iterator[dict[str, str]]:
         if i == len(params):

@@ -55,6 +55,7 @@ def uses(node: ast.FunctionDef, name: str) -> tuple[list[str], list[str], int]:
     keys: dict[str, None] = {}
     unpacked: list[str] = []
     places: set[int] = set()
+    words = strings(node, name)
     for inner in sorted(ast.walk(node), key=place):
         if isinstance(inner, ast.Attribute) and is_name(inner.value, name) and inner.attr not in ARRAY:
             keys[inner.attr] = None
@@ -63,6 +64,10 @@ def uses(node: ast.FunctionDef, name: str) -> tuple[list[str], list[str], int]:
                 keys[inner.slice.value] = None
             elif isinstance(inner.slice.value, int):
                 places.add(inner.slice.value)
+        elif isinstance(inner, ast.Subscript) and is_name(inner.value, name):
+            keys |= dict.fromkeys(spelled(inner.slice, words))
+        elif isinstance(inner, ast.Call) and is_name(inner.func, "getattr") and is_name(inner.args[0], name):
+            keys |= dict.fromkeys(spelled(inner.args[1], words))
         elif isinstance(inner, ast.Assign) and is_name(inner.value, name) and isinstance(inner.targets[0], ast.Tuple):
             unpacked = [t.id for t in inner.targets[0].elts if isinstance(t, ast.Name)]
     return (
@@ -70,6 +75,37 @@ def uses(node: ast.FunctionDef, name: str) -> tuple[list[str], list[str], int]:
         unpacked,
         len(places) if places == set(range(len(places))) else 0,
     )
+
+
+def strings(node: ast.AST, name: str) -> list[str]:
+    """The words, and the letters of a word that a loop goes through, that may be keys of a parameter: none of an
+    array, none that are keys of something else."""
+    inside = list(ast.walk(node))
+    if any(isinstance(n, ast.Attribute) and is_name(n.value, name) and n.attr in ARRAY - {"get"} for n in inside):
+        return []
+    found = [n.value for n in inside if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    dicts = [n for n in inside if isinstance(n, ast.Call) and is_name(n.func, "dict")]
+    found += [word.arg for n in dicts for word in n.keywords if word.arg]
+    loops = [n.iter for n in inside if isinstance(n, ast.For | ast.comprehension)]
+    letters = "".join(n.value for n in loops if isinstance(n, ast.Constant) and isinstance(n.value, str))
+    keys = [n.slice for n in inside if isinstance(n, ast.Subscript) and not is_name(n.value, name)]
+    taken = {n.value for n in keys if isinstance(n, ast.Constant)}
+    return [word for word in [*letters, *found] if word not in taken and word not in ("", letters)]
+
+
+def spelled(key: ast.expr, words: list[str]) -> list[str]:
+    """The keys that a subscript may take where a variable is, or is part of, the key: params[name], p[f"w{name}"]."""
+    if isinstance(key, ast.Name):
+        return words
+    if isinstance(key, ast.BinOp) and isinstance(key.op, ast.Add):
+        return [a + b for a in spelled(key.left, words) for b in spelled(key.right, words)]
+    if isinstance(key, ast.JoinedStr):
+        found = [""]
+        for part in key.values:
+            more = spelled(part.value if isinstance(part, ast.FormattedValue) else part, words)
+            found = [a + b for a in found for b in more]
+        return found
+    return [key.value] if isinstance(key, ast.Constant) and isinstance(key.value, str) else []
 
 
 def place(node: ast.AST) -> tuple[int, int]:

@@ -125,7 +125,10 @@ def half_refused(trial: Trial) -> list[tuple[str, str]]:
 
 def odd_width(trial: Trial) -> list[tuple[str, str]]:
     """An odd number of features, where the docs promise any."""
-    if not trial.source.tells(r"\bodd\b|any (number|width|size|d_model|dim|d\b|model)"):
+    if not trial.source.tells(
+        r"\bodd (d\b|d_?model|dim|width|size|number|feature|model)|(be|is|too|also|even or) odd\b|odd or even|"
+        r"any (number|width|size|d_model|dim|d\b|model)"
+    ):
         return []
     odd = replace(trial.setup, sizes=(*trial.setup.sizes, ("D", 7)))
     answers = Trial(odd, trial.subject, trial.source).start().answers

@@ -81,7 +81,7 @@ def choose(subject: Subject, flags: Flags, every: bool) -> list[tuple[Candidate 
         fitting = fitting or [replace(c, task=flags.task) for c in found]
         if not fitting:
             raise CannotRunError(f"nothing in the file looks like {flags.task}; say how to call it with --call")
-        return [(single(fitting), flags.task)]
+        return [(single(subject, fitting, flags), flags.task)]
     if not found:
         raise CannotRunError(
             "the file defines nothing that looks like attention, a mask, positions, a shift or a cache"
@@ -89,7 +89,7 @@ def choose(subject: Subject, flags: Flags, every: bool) -> list[tuple[Candidate 
     if every:
         firsts = {c.task: c for c in reversed(found)}
         return [(firsts[task], task) for task in TASKS if task in firsts]
-    best = single([c for c in found if c.score == found[0].score])
+    best = single(subject, [c for c in found if c.score == found[0].score], flags)
     return [(best, best.task)]
 
 
@@ -104,15 +104,25 @@ def called(found: list[Candidate], flags: Flags) -> Candidate | None:
     return next((c for c in found if re.search(rf"\b{re.escape(c.name)}\b", text)), None)
 
 
-def single(found: list[Candidate]) -> Candidate:
-    """The only best candidate. Raises CannotRunError listing several."""
+def single(subject: Subject, found: list[Candidate], flags: Flags) -> Candidate:
+    """The best candidate, the only one that can be called where several are. Raises CannotRunError listing several."""
     best = [c for c in found if c.score == found[0].score]
-    if len(best) > 1 and len({c.task for c in best}) == 1:
-        names = ", ".join(c.name for c in best)
-        raise CannotRunError(
-            f'there are several candidates: {names}; choose one with --call, e.g. --call "{best[0].name}(...)"'
-        )
-    return best[0]
+    if len(best) == 1 or len({c.task for c in best}) > 1:
+        return best[0]
+    fine = [c for c in best if runs(subject, c, flags)]
+    if len(fine) == 1:
+        return fine[0]
+    names = ", ".join(c.name for c in best)
+    raise CannotRunError(
+        f'there are several candidates: {names}; choose one with --call, e.g. --call "{best[0].name}(...)"'
+    )
+
+
+def runs(subject: Subject, candidate: Candidate, flags: Flags) -> bool:
+    """Whether some call of a candidate gives an answer of the right shape, or one that a mistake explains."""
+    limit = time.process_time() + SECONDS / 2
+    found = look(subject, Source(subject, candidate.name), candidate, candidate.task, flags, limit)
+    return quality(found.verdict) >= SURE or any(ran_needed(trial) for trial in found.trials)
 
 
 def look(subject: Subject, source: Source, candidate: Candidate | None, task: str, flags: Flags, limit: float) -> Look:

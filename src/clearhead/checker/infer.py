@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from clearhead.checker import bundle
+from clearhead.checker import settings
 from clearhead.checker.binding import Binding, bindings
-from clearhead.checker.candidates import constructor
+from clearhead.checker.companions import with_mask_makers
+from clearhead.checker.definitions import constructor, returned
 from clearhead.checker.layout import OURS, announced, documented, unpacked
 from clearhead.checker.names import WEIGHTS, parameters, role
 from clearhead.checker.setup import Flags, Setup
@@ -54,14 +55,29 @@ SPARE = {
 }
 
 
-def reader(node: ast.FunctionDef, task: str, allowed: frozenset[str]) -> Callable[[str], str | None]:
+def reader(subject: Subject, node: ast.FunctionDef, task: str, allowed: frozenset[str]) -> Callable[[str], str | None]:
     """What a name says at a task. One head's width is d_k also where it is called the model's."""
 
     def known(name: str) -> str | None:
-        found = bundle.text(node, name, task) or role(name, allowed)
+        found = role(name, allowed)
         return "dk" if task == "sdpa" and found == "D" else found
 
-    return known
+    owned = owners(node, known) if task != "sdpa" else {}
+    return settings.within(subject, node, lambda name: owned.get(name) or known(name), task)
+
+
+OWNED = r"_(key_)?(padding_|pad_|attn_|attention_)?(mask|keep|valid|pad|ok)"
+
+
+def owners(node: ast.FunctionDef, known: Callable[[str], str | None]) -> dict[str, str]:
+    """The masks that carry the names of two inputs, x_mask and memory_mask: whose keys each of them hides."""
+    given = [name for name, _ in parameters(node)]
+    of = {one: name for one in given for name in given if re.fullmatch(re.escape(name) + OWNED, one)}
+    data = [name for name in given if name in of.values()]
+    if len(data) != 2:
+        return {}
+    source = next((name for name in data if known(name) in ("mem", "K")), data[1])
+    return {one: "src_mask" if name == source else "tgt_mask" for one, name in of.items()}
 
 
 def function_calls(node: ast.FunctionDef, source: Source, task: str) -> list[tuple[str, dict[str, str]]]:
@@ -70,9 +86,28 @@ def function_calls(node: ast.FunctionDef, source: Source, task: str) -> list[tup
     optional = MASKS | frozenset(("H", "Hkv", "Wo"))
     found: list[Binding] = []
     for data in (allowed, allowed - frozenset(("x", "mem"))):  # "source", "target" may be keys and queries
-        found += bindings(node, reader(node, task, data), SPARE[task], optional, source.docs)
-    calls = [(f"{node.name}({b.call()})", b.roles) for b in found if complete(task, set(b.roles.values()), b.call())]
-    return list({call: (call, roles) for call, roles in calls}.values())
+        found += bindings(node, reader(source.subject, node, task, data), SPARE[task], optional, source.docs)
+    calls = [(f"{node.name}({b.call()})", b.roles) for b in found]
+    inner = returned(node)
+    if inner is not None:
+        calls = list(called_twice(calls, inner, source, task))
+    fine = [(call, roles) for call, roles in calls if complete(task, set(roles.values()), call)]
+    if any(isinstance(n, ast.Yield) for n in ast.walk(node)):  # one row after the other
+        stack = "torch.stack" if source.subject.torch else "np.stack"
+        fine = [(f"{stack}(list({call}))", roles) for call, roles in fine]
+    fine = list({call: (call, roles) for call, roles in fine}.values())
+    return list(with_mask_makers(source.subject, node, fine))
+
+
+def called_twice(
+    calls: list[tuple[str, dict[str, str]]], inner: ast.FunctionDef, source: Source, task: str
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """The calls of the function that each of these calls makes and returns."""
+    known = reader(source.subject, inner, task, frozenset(DATA[task]) | MASKS)
+    spare = tuple(role for role in SPARE[task] if role not in WEIGHTS)
+    for b in bindings(inner, known, spare, MASKS, source.docs):
+        for call, roles in calls:
+            yield f"{call}({b.call()})", roles | b.roles
 
 
 def complete(task: str, roles: set[str], text: str) -> bool:
@@ -88,25 +123,8 @@ def construct(node: ast.ClassDef, subject: Subject, task: str = "") -> list[str]
     if init is None:
         return [f"{node.name}()"]
     spare = ("dk", "H") if task == "sdpa" else ("D", "H", "dk", "Hkv")
-    found = bindings(init, reader(init, task, SIZES | frozenset(WEIGHTS)), spare, SIZES)
-    return [f"{node.name}({', '.join(_config(text, subject) for text in b.texts)})" for b in found]
-
-
-def _config(text: str, subject: Subject) -> str:
-    """The file's own config class, where it has one, in place of ours."""
-    if text.split("=")[-1] != "config":
-        return text
-    own = [
-        name
-        for name, value in subject.defined.items()
-        if isinstance(value, type) and re.search(r"conf|args|param", name.lower())
-    ]
-    if not own or "=" in text:
-        return text
-    node = next((n for n in subject.tree.body if isinstance(n, ast.ClassDef) and n.name == own[0]), None)
-    init = constructor(node) if node is not None else None
-    needed = [name for name, default in parameters(init) if not default] if init is not None else []
-    return text if needed else text.replace("config", f"{own[0]}()")
+    known = reader(subject, init, task or "multi_head_attention", SIZES | frozenset(WEIGHTS))
+    return [f"{node.name}({b.call()})" for b in bindings(init, known, spare, SIZES)]
 
 
 def convention_choices(source: Source, roles: dict[str, str], flags: Flags, call: str) -> tuple[str, ...]:
@@ -114,21 +132,30 @@ def convention_choices(source: Source, roles: dict[str, str], flags: Flags, call
     if flags.mask:
         return (flags.mask,)
     names = [name for name, found in roles.items() if found in ("mask", "src_mask", "tgt_mask")]
-    announced = next((c for n in names if (c := source.convention(n))), None) if names else source.convention()
+    plain = [next((n[len(p) :] for p in roles if p != n and n.startswith(f"{p}_")), n) for n in names]
+    announced = next((c for n in plain if (c := source.convention(n))), None) if names else source.convention()
     guessed = all(role(name, MASKS) is None and name not in MASKS for name in names)
-    return (announced,) if announced else ("keep", "hide", "add", *(("lengths",) if names and guessed else ()))
+    pairs = re.search(r"mask\w*\(mask\b", call)  # what a mask is made of shows pairs
+    ones = (
+        ("keep", "hide") if pairs or source.says(r"(?<![\w.\[:])1(\.0*)? ?- ") else ("keep", "hide", "add")
+    )  # 1 - mask
+    return (announced,) if announced and not pairs else (*ones, *(("lengths",) if names and guessed else ()))
 
 
 def axes_choices(source: Source, roles: dict[str, str], base: Setup, flags: Flags) -> tuple[tuple[int, str], ...]:
     """The ranks and layouts of Q, K, V (or x) to try: what is announced alone, else all."""
     names = [name for name, found in roles.items() if found in ("Q", "K", "V", "x")] or ["Q", "query", "q", "x"]
+    names += [name for name, found in roles.items() if found == "mem"]
+    if base.rank:  # the call says so
+        return ((base.rank, ""),) if base.task == "sdpa" else ((3, "td"),)
     if base.task == "sdpa" and flags.call:
         told = documented(source, names)
         if told is not None and told in OURS.values():
             return ((len(told), ""),)
         return tuple((rank, "") for rank in rank_choices(source, names))
     if base.task != "sdpa":
-        told = documented(source, names) or unpacked(source, names)
+        read, code = documented(source, names), unpacked(source, names)
+        told = code if code and read and len(code) != len(read) else read or code
         if told in ("tbd", "td", "dt"):
             return ((3, told),) if told != "tbd" or not flags.call else ((3, ""),)
         return ((3, ""), (2, "td"))
@@ -136,7 +163,12 @@ def axes_choices(source: Source, roles: dict[str, str], base: Setup, flags: Flag
     if told is not None:
         return ((len(told), "" if told == OURS[len(told)] else told),)
     ranks = rank_choices(source, names)
+    if re.search(FEATURES_FIRST, source.docs, re.IGNORECASE):
+        return tuple((rank, {2: "dt", 3: "bdt", 4: "bhdt"}[rank]) for rank in ranks)
     return (*((rank, "") for rank in ranks), *([(4, "bthd")] if 4 in ranks else []))
+
+
+FEATURES_FIRST = r"[(\[]\.\.\., *(c|d|e|\w*channels?|\w*dim|features|width), *(t|l|n|s|len\w*|seq\w*|time|tokens)[)\]]"
 
 
 def rank_choices(source: Source, names: list[str]) -> tuple[int, ...]:
@@ -185,7 +217,8 @@ def causal_choices(source: Source, uses: frozenset[str]) -> tuple[bool, ...]:
     if uses & {"causal", "window", "mem"}:
         return (False,)
     head = f"{source.name or ''}"
-    if re.search(r"causal|autoregress|decoder_self|masked_self|look_?ahead", head, re.IGNORECASE):
+    says = r"(?<!non)(?<!non_)causal(?!_?free)|autoregress|decoder_self|masked_self|look_?ahead"
+    if re.search(says, head, re.IGNORECASE):
         return (True,)
     if uses & {"mask", "src_mask", "tgt_mask"}:
         return (False, True) if source.says(r"tril|triu|np\.tri\b|causal|>=|<=| [<>] ") else (False,)
@@ -206,6 +239,18 @@ UNEQUAL = (
 )
 
 
+def handed_over(call: str) -> bool:
+    """Whether the call gives every mask as it is: what works on it first, np.asarray(mask), cannot take None."""
+    tree = ast.parse(call, mode="eval")
+    node, given = tree.body, set[int]()
+    while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):  # load(Attn(d))(x, mask)[0].mT
+        if isinstance(node, ast.Call):
+            given |= {id(a) for a in (*node.args, *(k.value for k in node.keywords))}
+        node = node.func if isinstance(node, ast.Call) else node.value
+    masks = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id in ("mask", "src_mask", "tgt_mask")]
+    return all(id(n) in given for n in masks)
+
+
 def attention_setups(subject: Subject, source: Source, base: Setup, roles: dict[str, str], flags: Flags) -> list[Setup]:
     """All ways of calling worth a try, likeliest first."""
     uses = base.uses
@@ -215,6 +260,7 @@ def attention_setups(subject: Subject, source: Source, base: Setup, roles: dict[
         axes = tuple(one for one in axes if one[0] > 2) or ((3, ""),)
     conventions = convention_choices(source, roles, flags, base.call) if masked else ("none",)
     optional = source.says(r"is not None|is None|\bif (not )?\w*mask\w*:|if \w*mask\w* else|=None")
+    optional = optional and handed_over(base.call)
     base = replace(base, optional=optional, unequal=source.tells(UNEQUAL))
     if base.task == "sdpa" and (
         source.says(r"n_?rep\b|kv_head|n_kv|group") or (source.says(r"repeat") and not masked and "lengths" not in uses)

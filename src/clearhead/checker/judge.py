@@ -98,8 +98,11 @@ def grounds(trial: Trial) -> list[tuple[str, Change]]:
     turned = trial.setup.task == "kv_cache" and trial.source.says(
         r"(?i)(?<!p)rope|rotar|rotate|cos\(|polar\(|sinus|\.cos\b"
     )
+    known = bank.allowed(trial.setup)
+    if trial.setup.task == "kv_cache" and not turned:
+        known = [(name, change) for name, change in known if not name.startswith("rotary")]
     corner = bank.TOP_LEFT if trial.setup.task == "causal_mask" and trial.source.tells(r"top.?left") else []
-    return [*([] if turned else [("", {})]), *bank.allowed(trial.setup), *corner]
+    return [*([] if turned else [("", {})]), *known, *corner]
 
 
 def right(trial: Trial) -> str | None:

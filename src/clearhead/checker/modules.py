@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from clearhead.checker.binding import Binding, bindings
-from clearhead.checker.candidates import Candidate, called_directly, main_method
+from clearhead.checker.candidates import Candidate
+from clearhead.checker.companions import with_mask_makers
+from clearhead.checker.definitions import called_directly, main_method
 from clearhead.checker.engine import Failed
 from clearhead.checker.infer import MASKS, SPARE, complete, construct, reader
 from clearhead.checker.names import WEIGHTS, AnyConfig
@@ -34,23 +36,31 @@ def class_calls(node: ast.ClassDef, source: Source, task: str) -> list[tuple[str
         raise CannotRunError(f"{node.name} has no forward")
     data = DATA if task != "sdpa" else DATA - {"mem"}
     spare = tuple(role for role in SPARE[task] if role not in WEIGHTS)
-    plain = bindings(method, reader(method, task, data | MASKS), spare, MASKS, source.docs)
-    found = [with_sources(method, task, b) for b in plain[:1]] + plain[1:]
+
+    def ways(allowed: frozenset[str]) -> list[Binding]:
+        known = reader(source.subject, method, task, allowed)
+        return bindings(method, known, spare, MASKS, source.docs)
+
+    plain = ways(data | MASKS)
+    found = [with_sources(source, method, task, b) for b in plain[:1]] + plain[1:]
     if task == "multi_head_attention":  # the only input may be called a source
-        found += bindings(method, reader(method, task, (data | MASKS) - {"mem"}), spare, MASKS, source.docs)
+        found += ways((data | MASKS) - {"mem"})
     if task == "sdpa":
-        found += bindings(method, reader(method, task, MASKS), spare, MASKS, source.docs)
+        found += ways(MASKS)
     name = "" if called_directly(node, method.name) else f".{method.name}"
-    return [(f"{name}({b.call()})", b.roles) for b in found if complete(task, set(b.roles.values()), b.call())]
+    fine = [(f"{name}({b.call()})", b.roles) for b in found if complete(task, set(b.roles.values()), b.call())]
+    return list(with_mask_makers(source.subject, node, fine))
 
 
-def with_sources(method: ast.FunctionDef, task: str, plain: Binding) -> Binding:
+def with_sources(source: Source, method: ast.FunctionDef, task: str, plain: Binding) -> Binding:
     """An optional second source (context=None, memory=None) is given too; a lone query is x."""
     given = set(plain.roles.values())
     if task == "sdpa" or not given & {"x", "Q"}:
         return plain
     more = frozenset(("K", "V")) if "Q" in given else frozenset(("mem",))
-    return next(iter(bindings(method, reader(method, task, DATA | MASKS), SPARE[task], MASKS | more)), plain)
+    return next(
+        iter(bindings(method, reader(source.subject, method, task, DATA | MASKS), SPARE[task], MASKS | more)), plain
+    )
 
 
 def module_setups(
@@ -121,7 +131,7 @@ def with_load(subject: Subject, source: Source, base: Setup) -> Setup:
         ),
         None,
     )
-    if made is None:
+    if made is None or names_in(ast.unparse(made)) & set(WEIGHTS):
         return base
     plain = ast.unparse(made)
     text, fixed, variant = loaded(subject, source, plain)

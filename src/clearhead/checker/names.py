@@ -16,7 +16,7 @@ ROLES = (
         r"attention_?)?mask|(src|source|memory|mem|enc|encoder|context)_(keep|pad|padding|valid)\w*"),
     ("tgt_mask", r"(tgt|trg|target|dec|decoder|x)_?(padding_?|pad_?|attn_?)?mask|tgt_(keep|pad|valid)"),
     ("lengths", r".*(lens|lengths|valid_len|seq_lengths?|n_valid)|length"),
-    ("mask", r"is_pad(ding|ded)?|padding|padded(_?keys?)?|"
+    ("mask", r"is_pad(ding|ded)?|pads?|padding|padded(_?keys?)?|"
         r"(?!.*(head|layer)_?mask).*mask.*|keep|keep_.*|valid|visible|allowed|hide|hidden_keys|blocked|ignore|"
         r".*attn_bias|bias|additive.*"),
     ("causal", r"(is_?|use_?|apply_)?causal|autoregressive|is_decoder"),
@@ -72,7 +72,9 @@ PLAIN = {
     r"seq_?len(gth)?|max_.*|ctx_len|n_ctx|n_positions|block": "512",
     r"config|cfg|conf|args|hparams|params|opt": "config",
     r"batch_first": "True",
-    r"device|dtype|(layer_)?head_?mask": "None",
+    r"device|(layer_)?head_?mask": "None",
+    r"dtype": "dtype",
+    r"(\w+_)?shape": "(B, T)",
     r"batch_?(size)?|b|bs|bsz": "B",
     r"act(ivation)?": "None",
     r"eps(ilon)?": "1e-9",
@@ -90,6 +92,13 @@ def filler(name: str) -> str | None:
     return None
 
 
+SETTINGS = frozenset(("H", "Hkv", "D", "dk", "window"))
+IDS = (
+    ("pad", r"(\w+_)?pad(ding)?(_?(id|idx|token|token_id|index))?"),
+    ("bos", r"(bos|sos|start|decoder_start|go)(_?(id|idx|token|token_id|index))?"),
+)
+
+
 class AnyConfig:
     """Answers any attribute (or item) by the role of its name: config.n_heads is H of the probe."""
 
@@ -99,15 +108,11 @@ class AnyConfig:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = role(name, frozenset(("H", "Hkv", "D", "dk")))
-        if found:
-            return self._sizes[found]
-        text = filler(name)
-        return {"512": 512, "0.0": 0.0, "1": 1, "11": 11}.get(text or "", False)
+        return self.get(name, {"512": 512, "0.0": 0.0, "1": 1, "11": 11}.get(filler(name) or "", False))
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        found = role(name, frozenset(("H", "Hkv", "D", "dk")))
-        return self._sizes[found] if found else default
+        found = next((wanted for wanted, pattern in IDS if re.fullmatch(pattern, name.lower())), None)
+        return self._sizes.get(found or role(name, SETTINGS) or "", default)

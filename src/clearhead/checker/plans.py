@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -45,10 +46,11 @@ def bases(
     subject: Subject, source: Source, candidate: Candidate | None, task: str, flags: Flags
 ) -> Iterator[tuple[Setup, dict[str, str]]]:
     """The calls of attention, each with parameter -> role."""
-    empty = Setup(task, "0", returns=flags.returns)
+    empty = Setup(task, "0", rank=0, returns=flags.returns)
     if flags.call:
-        base = replace(empty, call=checked(flags.call))
-        yield with_load(subject, source, base), roles_of_call(source, flags.call)
+        call, rank = unsliced(checked(flags.call))
+        base = replace(empty, call=call, rank=rank)
+        yield with_load(subject, source, base), roles_of_call(source, call)
     elif candidate is None:
         raise CannotRunError("nothing to call was found; say how with --call")
     elif isinstance(candidate.node, ast.ClassDef):
@@ -107,6 +109,17 @@ def checked(call: str) -> str:
     except SyntaxError as error:
         raise CannotRunError(f"--call is no expression: {error.msg} in {call!r}") from None
     return call
+
+
+def unsliced(call: str) -> tuple[str, int]:
+    """A call on one head of one sample, f(Q[0, 0], ...), as f(Q, ...), and the axes that Q then has (0: it may be any).
+
+    So its answers can be compared with those of all heads and samples.
+    """
+    cuts = re.findall(r"\b(?:Q|K|V|x|mem)\[(0(?:, ?0)?)\]", call)
+    if not cuts or len(set(cuts)) > 1:
+        return call, 0
+    return re.sub(r"\b(Q|K|V|x|mem|mask|src_mask|tgt_mask)\[0(?:, ?0)?\]", r"\1", call), 2 if "," in cuts[0] else 3
 
 
 def roles_of_call(source: Source, call: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ class Setup:
     task: str
     call: str
     lib: str = "torch"
-    rank: int = 3
+    rank: int = 3  # axes of Q; 0: not known yet
     mask: str = "keep"
     form: str = "bqk"
     kind: str = "bool"

@@ -11,7 +11,7 @@ import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -110,13 +110,18 @@ def words(error: BaseException, path: str = "") -> str:
     return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"
 
 
-def ready(cls: type) -> Any:
-    """A module class whose instances come in eval mode and float64."""
+class Ready:
+    """A module class whose instances come in eval mode, and in float64 unless `single`."""
 
-    def make(*args: Any, **kwargs: Any) -> Any:
-        return cls(*args, **kwargs).eval().double()
+    def __init__(self, cls: Any, single: bool) -> None:
+        self._cls, self._single = cls, single
 
-    return make
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        made = self._cls(*args, **kwargs).eval()
+        return made if self._single else made.double()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cls, name)
 
 
 def to_lib(value: Any, lib: str, single: bool) -> Any:
@@ -161,22 +166,17 @@ def environment(subject: Subject, names: dict[str, Any], lib: str, single: bool 
     given = {name: to_lib(value, lib, single) for name, value in names.items()}
     given.setdefault("config", AnyConfig(names))
     given.setdefault("bundle", Bundle)
+    given.setdefault("dtype", sys.modules["torch"].get_default_dtype() if lib == "torch" else np.float64)
     env = {**subject.space, **base_names(lib), **given}
     for name, value in subject.defined.items():
         if callable(value) or isinstance(value, int | str) or name not in given:
-            env[name] = ready(cast(type, value)) if _is_module_class(value) and not single else _eval_only(value)
+            env[name] = Ready(value, single) if _is_module_class(value) else value
     return env
 
 
 def _is_module_class(value: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, type) and issubclass(value, torch.nn.Module)
-
-
-def _eval_only(value: Any) -> Any:
-    if not _is_module_class(value):
-        return value
-    return lambda *args, **kwargs: value(*args, **kwargs).eval()
 
 
 def evaluate(subject: Subject, call: str, env: dict[str, Any]) -> Any:

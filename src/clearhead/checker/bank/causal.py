@@ -32,6 +32,12 @@ def corner(c: Any, shift: Any = 0) -> Any:
     return np.tri(queries, keys, shift, dtype=bool)
 
 
+def corner_of_several(c: Any) -> Any:
+    """The same, but a single query sees everything: is_causal=queries > 1."""
+    queries, keys = c.scaled.shape[-2:]
+    return corner(c) if queries > 1 else np.ones((1, keys), dtype=bool)
+
+
 def square(c: Any) -> Any:
     queries = c.scaled.shape[-2]
     keep = np.tri(queries, queries, dtype=bool)
@@ -112,7 +118,7 @@ MISTAKES = (
         "causal-top-left",
         "The triangle starts top left although earlier keys are there: a new token sees only the first keys.",
         "Count the queries from the end: j <= i + (T_k - T_q).",
-        (ahead(corner),),
+        (ahead(corner), ahead(corner_of_several)),
         tasks=("causal_mask", "kv_cache"),
     ),
     Mistake(

@@ -10,6 +10,7 @@ from clearhead.checker.bank.causal import corner
 from clearhead.checker.pipeline import Change
 from clearhead.checker.setup import Setup
 from clearhead.checker.tasks.attend import distance
+from clearhead.checker.tasks.position import in_halves, in_pairs
 
 
 def top_left(c: Any) -> Any:
@@ -80,6 +81,9 @@ PLACES: tuple[tuple[str, Change], ...] = (
     ("only the table is returned", {"result": lambda c: np.broadcast_to(c.rows, c.x.shape)}),
     ("the input is scaled by sqrt(d) first", {"result": lambda c: c.x * np.sqrt(c.dim) + c.rows}),
 )
+TURNS: tuple[tuple[str, Change], ...] = (
+    ("rotary positions, halves", {"turned": lambda c: in_halves(c.q, c.angle[:, 0::2])}),
+)
 POSITION_CONVENTIONS = (*TABLES, *PLACES, *((f"{a}; {b}", {**x, **y}) for a, x in TABLES for b, y in PLACES))
 
 
@@ -109,13 +113,7 @@ SHIFT_CONVENTIONS: tuple[tuple[str, Change], ...] = (
 def rotated(pairs: bool) -> Any:
     def turn(x: Any, positions: Any) -> Any:
         half = x.shape[-1] // 2
-        angle = positions[:, None] * 10000.0 ** -(np.arange(half) / half)
-        sin, cos = np.sin(angle), np.cos(angle)
-        if pairs:
-            a, b = x[..., 0::2], x[..., 1::2]
-            return np.stack([a * cos - b * sin, a * sin + b * cos], -1).reshape(x.shape)
-        a, b = x[..., :half], x[..., half:]
-        return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+        return (in_pairs if pairs else in_halves)(x, positions[:, None] * 10000.0 ** -(np.arange(half) / half))
 
     return {
         "q": lambda c: turn(c.made[0], c.positions),
@@ -152,8 +150,6 @@ def allowed(setup: Setup) -> list[tuple[str, Change]]:
         return list(own) if setup.variant == "right" else []
     if setup.task == "kv_cache":
         return [*CACHE_CONVENTIONS, *(STEP_CONVENTIONS if "x" in setup.uses else ())]
-    return (
-        list(POSITION_CONVENTIONS)
-        if setup.task == "positional_encoding"
-        else [*ATTENTION_CONVENTIONS, *HEAD_CONVENTIONS]
-    )
+    if setup.task == "positional_encoding":
+        return list(TURNS if "Q" in setup.uses or setup.variant == "turned" else POSITION_CONVENTIONS)
+    return [*ATTENTION_CONVENTIONS, *HEAD_CONVENTIONS]

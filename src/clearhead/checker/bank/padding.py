@@ -50,14 +50,20 @@ def straight(c: Any, form: str) -> Any:
     return c.given
 
 
-def tiled(c: Any) -> Any:
-    """The mask of sample (b * H + h) % B for head h of sample b."""
-    if c.scaled.ndim != 4:
-        raise ValueError("no heads")
-    batch, heads = c.scaled.shape[:2]
-    full = np.broadcast_to(spread(c.given, c.form, 4), (batch, *(heads, *c.scaled.shape[2:])))[:, 0]
-    order = np.arange(batch * heads) % batch
-    return full[order].reshape(c.scaled.shape)
+def refolded(order: Any) -> Any:
+    """The change in which head h of sample b gets the mask of sample `order(b, h, B, H)`."""
+
+    def stage(c: Any) -> Any:
+        if c.scaled.ndim != 4:
+            raise ValueError("no heads")
+        keep = by_length(c) if c.given is None else both(spread(c.given, c.form, 4), by_length(c))
+        if keep is None:
+            return None
+        batch, heads = c.scaled.shape[:2]
+        full = np.broadcast_to(keep, c.scaled.shape)[:, 0]
+        return full[order(np.arange(batch)[:, None], np.arange(heads), batch, heads)]
+
+    return {"padding": stage}
 
 
 def transposed(c: Any) -> Any:
@@ -138,14 +144,23 @@ MISTAKES = (
         "mask-repeat-order",
         "The mask was repeated for the heads in another order than the heads were folded: samples get other masks.",
         "Repeat each sample's mask next to itself: repeat_interleave(heads, dim=0).",
-        (raw(tiled),),
+        (
+            refolded(lambda b, h, batch, heads: (b * heads + h) % batch),  # samples outside, masks tiled
+            refolded(lambda b, h, batch, heads: (h * batch + b) // heads),  # heads outside, masks repeated in place
+        ),
     ),
     Mistake(
         "mask-on-values",
         "The values (and keys) of hidden positions are set to zero but keep their scores: rows sum to less than 1.",
         f"Hide the scores instead. {RULE}",
-        (zeroed(2), zeroed(1, 2), zeroed(1)),
+        (zeroed(2),),  # the numbers of mask-after-softmax
         hint=r"(?i)\b(v|vals?|values?|k|keys?)\b( = | \*= |\[).*(mask|pad|len|keep|hid)",
+    ),
+    Mistake(
+        "mask-on-values",
+        "The keys (and values) of hidden positions are set to zero, which is a score of 0: they still take weight.",
+        f"Hide the scores instead. {RULE}",
+        (zeroed(1, 2), zeroed(1)),
     ),
     Mistake(
         "mask-on-output",

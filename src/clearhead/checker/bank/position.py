@@ -210,5 +210,6 @@ MISTAKES = (
         {"position": lambda c: np.arange(c.count) / c.count},
         {"position": lambda c: np.arange(c.count) / max(1, c.count - 1)},
         {"position": lambda c: np.linspace(0, 1, c.count)},
+        {"position": lambda c: np.linspace(0, c.count, c.count)},
     ),
 )

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from clearhead.checker.binding import bindings
-from clearhead.checker.candidates import Candidate, called_directly, constructor, main_method
+from clearhead.checker import settings
+from clearhead.checker.binding import bindings, compared
+from clearhead.checker.candidates import Candidate
+from clearhead.checker.definitions import called_directly, constructor, main_method
 from clearhead.checker.engine import Case, Failed
 from clearhead.checker.names import parameters
 from clearhead.checker.pipeline import Change, Context, work
@@ -21,6 +23,7 @@ from clearhead.checker.subject import Subject, to_numpy
 from clearhead.checker.tasks.attend import CORE
 
 PAD = 1
+PADS = frozenset(("ids", "lengths", "mask", "src_mask", "tgt_mask"))  # what tells where the padding is
 #          name             B  Q  K  needed
 PROBES = (
     ("T = 7", 3, 7, 7, True),
@@ -47,9 +50,17 @@ MASK: Change = {
 }
 
 
+def takes_padding(call: str) -> bool:
+    """Whether an argument tells where the padding is (the function itself may be called mask)."""
+    inside = list(ast.walk(ast.parse(call, mode="eval")))
+    called = [n.func for n in inside if isinstance(n, ast.Call)]
+    return any(isinstance(n, ast.Name) and n.id in PADS and n not in called for n in inside)
+
+
 def probes(setup: Setup) -> list[Case]:
     uses = setup.uses
     two = bool(uses & {"q_len", "k_len", "past"})
+    padded = takes_padding(setup.call) and setup.variant != "triangle"
     cases = []
     for seed, (name, batch, queries, keys, needed) in enumerate(LONGER if two else PROBES):
         rng = np.random.default_rng(70 + seed)
@@ -68,7 +79,7 @@ def probes(setup: Setup) -> list[Case]:
         names |= {"past": keys - queries, "B": batch, "ids": ids, "pad": pad, "lengths": lengths, "window": 3, "H": 2}
         names |= {"scores": rng.standard_normal((batch, 2, queries, keys)), "causal": True, "bos": 2}
         names["logits"], names["x"] = names["scores"], rng.standard_normal((batch, keys, 6))
-        padded = bool(uses & {"ids", "lengths"}) and setup.variant != "triangle"
+        names |= dict.fromkeys(("mask", "src_mask", "tgt_mask"), np.arange(keys) < lengths[:, None])
         context = {"batch": batch, "queries": queries, "keys": keys, "given": None, "form": "bk", "style": "nan"}
         context |= {"causal": setup.causal or bool(uses & {"window", "causal"}), "lengths": lengths if padded else None}
         context |= {"window": 3 if "window" in uses else None, "bias": None, "rows": setup.form}
@@ -121,15 +132,18 @@ def read_answer(setup: Setup, case: Case, value: Any, notes: dict[str, Any]) -> 
 
 ROLES = (
     ("window", r"window.*|sliding_window|w|span|width"),
-    ("past", r"(n_)?past(_len|_length|_tokens)?|offset|cache(d)?_?(len|length)?|start(_pos)?|prefix_len"),
+    ("past", r"(n_)?past(_(kv|keys?|key_values?))?(_len|_length|_tokens)?|offset|cache(d)?_?(len|length)?|"
+        r"start(_pos)?|prefix_len"),
     ("q_len", r"(q|query|queries|tgt|target|num_queries|n_q|t_q|tq)(_?(len|length|size|seq_len))?|n_queries|t_q"),
     ("k_len", r"(k|kv|key|keys|src|source|t_k|tk|n_k)(_?(len|length|size|seq_len))?|n_keys|num_keys|t_k|total(_len)?"),
     ("lengths", r"lengths|lens|valid_len(s|gths)?|seq_(lens|lengths)|n_valid"),
+    ("mask", r"(attention_|attn_|key_)?(padding_|pad_)?mask|keep|valid"),
     ("pad", r"(\w+_)?pad(ding)?(_?(id|idx|token|token_id|index))?"),
     ("ids", r".*ids|tokens|seqs?|sequences|batch|src|tgt|trg|inputs?|x|target|idx"),
     ("scores", r"scores|att|attn|energy|logits|scaled"),
     ("T", r"n|t|l|s|sz|size|(seq|max|sequence|max_seq|context|block|num|target|n)_?(len|length|"
         r"size|tokens|positions|seq_len)|length|dim|count|seqlen"),
+    ("x", r"(inputs?_)?embed(s|dings?)|hidden(_states)?"),
     ("B", r"b|bs|bsz|batch_size"),
     ("H", r"h|heads|n_heads|num_heads"),
     ("causal", r"(is_)?causal"),
@@ -149,7 +163,7 @@ def reader(method: ast.FunctionDef) -> Callable[[str], str | None]:
     roles = [role_of(name) for name, _ in parameters(method)]
 
     def known(name: str) -> str | None:
-        found = role_of(name)
+        found = role_of(name) or ("pad" if len(name) > 1 and compared(method, name) else None)
         if found in ("q_len", "k_len") and not {"q_len", "k_len"} <= set(roles) and "past" not in roles:
             other = "k_len" if found == "q_len" else "q_len"
             alone = "T" not in roles and other not in roles and roles.count(found) == 1
@@ -164,7 +178,8 @@ def calls(subject: Subject, source: Source, candidate: Candidate, base: Setup) -
     method = candidate.node if isinstance(candidate.node, ast.FunctionDef) else main_method(candidate.node)
     assert method is not None
     made = [""] if method is candidate.node else [f"({text})" for text in made_with(candidate.node)]
-    found = bindings(method, reader(method), SPARE, OPTIONAL, source.docs)
+    known = settings.within(subject, method, reader(method))
+    found = bindings(method, known, SPARE, OPTIONAL, source.docs)
     base = replace(base, sizes=tuple((role_of(n) or n, v) for n, v in subject.defined.items() if is_pad(n, v)))
     node = candidate.node
     direct = isinstance(node, ast.FunctionDef) or called_directly(node, method.name)
@@ -192,12 +207,12 @@ def made_with(node: ast.AST) -> list[str]:
     init = constructor(node) if isinstance(node, ast.ClassDef) else None
     if init is None:
         return [""]
-    return [
-        b.call()
-        for b in bindings(
-            init, lambda name: {"T": "512", "k_len": "512"}.get(role_of(name) or "", role_of(name)), ("512",)
-        )
-    ]
+
+    def known(name: str) -> str | None:
+        found = role_of(name)
+        return "512" if found in ("T", "k_len") else found
+
+    return [b.call() for b in bindings(init, known, ("512",), frozenset(("past",)))]
 
 
 def variants(source: Source, setup: Setup, flags: Flags) -> list[Setup]:
@@ -216,7 +231,7 @@ def variants(source: Source, setup: Setup, flags: Flags) -> list[Setup]:
     hides = source.says(r"triu") and not source.says(r"== 0|== False|~|1 - |1\.0 - |logical_not|\.T\b")
     usual = ("hide", "keep") if hides else ("keep", "hide")
     choices = (announced,) if announced else ("add", *usual) if adds else (*usual, "add")
-    pads = bool(setup.uses & {"ids", "lengths"})
+    pads = takes_padding(setup.call)
     says_causal = source.says(r"tril|triu|np\.tri\b|causal|subsequent|>=|<=") or source.tells(
         r"causal|future|look.?ahead|decoder|subsequent|triang"
     )

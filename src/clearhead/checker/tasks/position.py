@@ -1,6 +1,6 @@
-"""Probes and answers for sinusoidal positions: a table, or a module that adds it to x.
+"""Probes and answers for positions: a sinusoidal table, a module that adds it to x, or queries that are turned.
 
-Source: Vaswani et al. 2017, section 3.5.
+Source: Vaswani et al. 2017, section 3.5; Su et al. 2021, section 3.4.2.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 
 from clearhead.checker.binding import Binding, bindings
-from clearhead.checker.candidates import Candidate, constructor, main_method
+from clearhead.checker.candidates import Candidate
+from clearhead.checker.definitions import constructor, main_method
 from clearhead.checker.engine import UNKNOWN, Case, Failed
 from clearhead.checker.names import parameters, role
 from clearhead.checker.pipeline import Change, Context, work
 from clearhead.checker.setup import Flags, Setup
 from clearhead.checker.source import Source, shape_words
 from clearhead.checker.subject import CannotRunError, Subject, to_numpy
+from clearhead.checker.tasks import turning
 
 #          name            B  T   D  needed
 PROBES = (
@@ -42,8 +44,25 @@ TABLE: Change = {
     "angle": lambda c: c.position[:, None] * c.rate,
     "table": lambda c: np.where(c.column % 2 == 0, np.sin(c.angle), np.cos(c.angle)),
     "rows": lambda c: c.table,
-    "result": lambda c: c.rows if c.x is None else c.x + c.rows,
+    "placed": lambda c: c.rows if c.x is None else c.x + c.rows,
+    "turned": lambda c: None if c.q is None else in_pairs(c.q, c.angle[:, 0::2]),
+    "result": lambda c: c.placed if c.q is None else c.turned,
 }
+
+
+def in_pairs(x: Any, angle: Any) -> Any:
+    """x [... T E], neighbouring columns turned by `angle` [T E/2]."""
+    a, b = x[..., 0::2], x[..., 1::2]
+    sin, cos = np.sin(angle), np.cos(angle)
+    return np.stack([a * cos - b * sin, a * sin + b * cos], -1).reshape(x.shape)
+
+
+def in_halves(x: Any, angle: Any) -> Any:
+    """x [... T E], column i and column i + E/2 turned by `angle` [T E/2]."""
+    half = x.shape[-1] // 2
+    a, b = x[..., :half], x[..., half:]
+    sin, cos = np.sin(angle), np.cos(angle)
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
 
 
 def probes(setup: Setup) -> list[Case]:
@@ -56,10 +75,12 @@ def probes(setup: Setup) -> list[Case]:
         if setup.variant == "one":
             x = x[0]
         names: dict[str, Any] = {"x": x, "T": count, "n": count, "d": dim, "D": dim, "dk": dim, "B": batch}
-        names |= {"q_len": count, "k_len": count, "positions": np.arange(count), "H": 1}
+        names |= {"q_len": count, "k_len": count, "positions": np.arange(count), "H": 2 if "Q" in setup.uses else 1}
+        names["Q"] = names["q"] = rng.standard_normal((batch, 2, count, dim))
         if setup.variant == "seq":
             names["x"] = np.swapaxes(x, 0, 1).copy()
         context = {"count": count, "dim": dim, "x": x if "x" in setup.uses else None, "batch": batch, "style": "nan"}
+        context["q"] = names["Q"] if "Q" in setup.uses else x if setup.variant == "turned" else None
         cases.append(Case(name, names, context, needed))
     return cases
 
@@ -81,8 +102,12 @@ def read_answer(setup: Setup, case: Case, value: Any, notes: dict[str, Any]) -> 
         return Failed("it returned no numbers", "TypeError")
     notes["single"] = True  # tables are made in float32 as a rule
     x = case.context["x"]
+    if case.context["q"] is not None:
+        return out, None
     if x is None:
         flat = (case.context["count"], case.context["dim"])
+        if case.name == "long" and out.ndim == 2 and len(out) < flat[0] and out.shape[1] == flat[1]:
+            return Failed(f"the table has {len(out)} rows", "IndexError")
         return (
             out.reshape(flat) if out.ndim > 2 and out.size == flat[0] * flat[1] and out.shape[-1] == flat[1] else out
         ), None
@@ -138,10 +163,21 @@ def calls(subject: Subject, source: Source, candidate: Candidate, base: Setup) -
     found = [f"{start}({text})" for start in starts for b in args for text in dict.fromkeys((b.call(), listed(b)))]
     if node is method:
         found += one_by_one(candidate.name, parameters(method))
+        found = [*turning.calls(subject, source, method, reader(True)), *found]
+        found = [rows_of(call) for call in found] if yields(method) else found
     return [replace(base, call=call) for call in dict.fromkeys(found)]
 
 
 DIRECT = ("forward", "__call__")
+
+
+def yields(node: ast.FunctionDef) -> bool:
+    return any(isinstance(n, ast.Yield) for n in ast.walk(node))
+
+
+def rows_of(call: str) -> str:
+    """The first rows of what goes on without end."""
+    return f"[row for _, row in zip(range(n), {call})]"
 
 
 def listed(binding: Binding) -> str:
@@ -160,6 +196,9 @@ def one_by_one(name: str, given: list[tuple[str, bool]]) -> list[str]:
 def variants(source: Source, setup: Setup, flags: Flags) -> list[Setup]:
     """Which axis of x is the batch: the first, unless the docs or the table's own shape say otherwise."""
     if "x" not in setup.uses:
+        return [setup]
+    if source.says(r"(?i)rotat|rotary|view_as_complex|(?<!p)rope"):
+        setup = replace(setup, variant="turned")
         return [setup]
     words = shape_words(source.docs, "x") or []
     first = words[0].lower() if words else ""

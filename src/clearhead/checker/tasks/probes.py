@@ -75,8 +75,10 @@ def unequal_needed(setup: Setup) -> bool:
 
 
 def self_only(setup: Setup) -> bool:
-    """Whether the call has one source, so that queries and keys are equally long."""
-    return setup.task != "sdpa" and not setup.uses & {"mem", "K"}
+    """Whether the call has one source, so that queries and keys are equally long: attend(x), attend(Q, Q, Q)."""
+    if setup.task == "sdpa":
+        return bool(setup.uses & {"Q", "q"}) and not setup.uses & {"K", "k"}
+    return not setup.uses & {"mem", "K"}
 
 
 def probes(setup: Setup) -> list[Case]:
@@ -207,6 +209,8 @@ def tensors(rng: Any, names: Any, context: Any, size: Any, lead: Any, scale: Any
     if scale > 20 and size["T"] > 1:
         q[..., 0, :] *= 1e-7
     names |= {"Q": q, "K": k, "V": v, "q": q, "k": k, "v": v}
+    k = q if self_only(setup) else k
+    v = v if setup.uses & {"V", "v"} or setup.variant == "weights" else k
     context |= {"q": q, "k": k, "v": v, "x": q}
     if "x" in setup.uses and "Q" not in setup.uses:
         names["x"] = q
@@ -255,7 +259,8 @@ def give_masks(
     rng: Any, names: Any, context: Any, size: Any, setup: Any, mask_names: Any, masked: Any, bias: Any
 ) -> None:
     """The mask of the keys as `mask` or `src_mask`, that of the target as the other one."""
-    keep = draw_mask(rng, setup.form, size) if masked else None
+    drawn = draw_mask(rng, setup.form, size)
+    keep = drawn if masked else None if setup.optional else np.ones_like(drawn)
     main = "src_mask" if "src_mask" in mask_names else ("mask" if "mask" in mask_names else "tgt_mask")
     context["given"] = keep
     for name in mask_names:
@@ -263,7 +268,7 @@ def give_masks(
     target = {**size, "S": size["T"]}
     if "tgt_mask" in mask_names and main != "tgt_mask":
         turned = draw_mask(rng, setup.form, target)
-        turned = turned[::-1].copy() if masked else None
+        turned = turned[::-1].copy() if masked else None if setup.optional else np.ones_like(turned)
         names["tgt_mask"], context["other"] = as_given(turned, setup), turned
     if bias and keep is not None:
         extra = rng.standard_normal(keep.shape)

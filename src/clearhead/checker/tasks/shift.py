@@ -99,7 +99,7 @@ def probe(setup: Setup, seed: int, row: tuple[str, int, int, bool]) -> Case:
     hidden = np.arange(count) >= lengths[:, None]
     fixed = dict(setup.sizes)
     pad, bos = fixed.get("pad", PAD), fixed.get("bos", BOS)
-    padded, loss = bool(uses & {"pad", "mask"}) or "pad" in fixed, setup.variant.startswith("loss")
+    padded, loss = bool(uses & {"pad", "mask", "tgt_mask"}) or "pad" in fixed, setup.variant.startswith("loss")
     ids = np.where(hidden, PAD, ids) if padded or "lengths" in uses else ids
     labels = np.where(hidden, -100, ids) if padded or loss or "labels" in uses else ids
     if "labels" in uses and loss and padded and setup.form == "pad labels":
@@ -113,6 +113,7 @@ def probe(setup: Setup, seed: int, row: tuple[str, int, int, bool]) -> Case:
         logits = table[np.maximum(source, 0)]
     names: dict[str, Any] = {**theirs, "logits": logits, "lengths": lengths, "x": theirs["ids"]}
     names |= {"logp": logits - np.log(np.exp(logits).sum(-1, keepdims=True)), "mask": (~hidden).astype(np.int64)}
+    names["tgt_mask"] = ~hidden
     if setup.rank == 1:
         names = {key: value[0] for key, value in names.items()}
     names |= {"pad": pad, "bos": bos, "B": batch, "T": count, "n": count, "V": VOCAB, "eos": EOS}
@@ -234,6 +235,8 @@ def read_pair(case: Case, value: Any) -> Any:
 def trim(case: Case, inputs: Any, targets: Any) -> Any:
     """Full-length pairs whose last target is a filler: the last column says nothing."""
     ids = case.context["ids"]
+    if case.context["padded"] and not (ids == -100).any():  # targets that do not count may be marked so
+        targets = np.where(targets == -100, PAD, targets)
     if targets.ndim == 2 and targets.shape == ids.shape and np.isin(targets[:, -1], (-100, PAD, 0, -1)).all():
         same = inputs.shape == ids.shape
         return (inputs[:, :-1] if same else inputs), targets[:, :-1]

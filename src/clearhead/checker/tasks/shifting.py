@@ -8,11 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from clearhead.checker.binding import bindings
-from clearhead.checker.candidates import Candidate, called_directly, constructor, main_method
+from clearhead.checker import settings
+from clearhead.checker.binding import Binding, bindings
+from clearhead.checker.candidates import Candidate
+from clearhead.checker.definitions import called_directly, constructor, main_method
 from clearhead.checker.names import parameters
 from clearhead.checker.setup import Flags, Setup
-from clearhead.checker.source import Source
+from clearhead.checker.source import Source, shape_words
 from clearhead.checker.subject import Subject
 
 ROLES = (
@@ -83,13 +85,33 @@ def calls(subject: Subject, source: Source, candidate: Candidate, base: Setup) -
     assert method is not None
     base = replace(base, form="wrapped" if source.says(r"\.logits") else "")
     init = constructor(candidate.node) if isinstance(candidate.node, ast.ClassDef) else None
-    started = bindings(init, role_of, SPARE[1:3]) if init else []
+    started = bindings(init, settings.within(subject, init, role_of), SPARE[1:3]) if init else []
     made = [f"({b.call()})" for b in started] or ["()" if isinstance(candidate.node, ast.ClassDef) else ""]
-    found = bindings(method, reader(method, source), SPARE, frozenset(("pad", "bos")), source.docs)
+    known = settings.within(subject, method, reader(method, source))
+    found = bindings(method, known, SPARE, frozenset(("pad", "bos")), source.docs)
     node = candidate.node
     direct = isinstance(node, ast.FunctionDef) or called_directly(node, method.name)
     name = "" if direct else f".{method.name}"
-    return [replace(base, call=f"{candidate.name}{m}{name}({b.call()})") for m in made for b in found]
+    texts = [(f"{candidate.name}{m}{name}", b) for m in made for b in found]
+    if any(time_first(shape_words(source.docs, one)) for one, _ in parameters(method)):
+        return [replace(base, call=text) for start, b in texts for text in turned(start, b)]
+    return [replace(base, call=f"{start}({b.call()})") for start, b in texts]
+
+
+def time_first(words: list[str] | None) -> bool:
+    """Whether the axes that the docs give are tokens, then samples: [T, B], (seq_len, batch, vocab)."""
+    tokens, samples = r"t|l|s|n|(seq|len|time|tokens|steps|tgt)\w*", r"b|bs|bsz|batch.*"
+    low = [word.lower() for word in words or []]
+    return len(low) > 1 and all(re.fullmatch(p, word) for p, word in zip((tokens, samples), low, strict=False))
+
+
+def turned(start: str, b: Binding) -> list[str]:
+    """The calls with tokens first; their answer, one array or several, with samples first again."""
+    given = re.sub(r"\b(ids|labels|logits|logp|mask)\b(?!=)", r"\1.swapaxes(0, 1)", b.call())
+    call = f"{start}({given})"
+    if {"logits", "logp"} & set(b.roles.values()):
+        return [call]
+    return [f"{call}.swapaxes(0, 1)", f"tuple(part.swapaxes(0, 1) for part in {call})"]
 
 
 def variants(source: Source, setup: Setup, flags: Flags) -> list[Setup]:

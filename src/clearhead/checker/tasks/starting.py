@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 
 from clearhead.checker import bundle
 from clearhead.checker.binding import bindings
-from clearhead.checker.candidates import constructor, projects
+from clearhead.checker.definitions import constructor, noted, projects, side_of
 from clearhead.checker.names import parameters, role
 from clearhead.checker.subject import Subject
 
@@ -47,6 +48,9 @@ def makes_for(node: ast.FunctionDef, subject: Subject, own: list[str], pair: boo
         return [f"({e}, {e})" for e in EMPTY]
     optional = any(name == own[0] and default for name, default in parameters(node))
     literals = ["None", *(m for m in LITERALS if m != "None")] if optional else list(LITERALS)
+    begun = own_makers(node, own[0], subject)
+    if begun:
+        return begun
     found = [*own_states(node, own[0], subject), *keyed(node, own[0], subject), *unpacked(node, own[0])]
     return [*found, *literals]
 
@@ -55,22 +59,35 @@ def functions(subject: Subject) -> list[ast.FunctionDef]:
     return [n for n in subject.tree.body if isinstance(n, ast.FunctionDef)]
 
 
+def own_makers(node: ast.FunctionDef, name: str, subject: Subject) -> list[str]:
+    """The file's functions that return a new state of the class that the parameter is annotated with."""
+    words = noted(node, name) & {n.name for n in subject.tree.body if isinstance(n, ast.ClassDef)}
+    made = rf"\b({'|'.join(words)})\("
+    makers = [n for n in functions(subject) if n is not node and words and re.search(made, given_back(n))]
+    makers = [n for n in makers if "Q" not in {role(p) for p, _ in parameters(n)}]
+    return [f"{n.name}({', '.join(make_args(parameters(n)))})" for n in makers]
+
+
+def given_back(node: ast.FunctionDef) -> str:
+    """What a function returns, as text."""
+    return "\n".join(ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.Return))
+
+
 def own_states(node: ast.FunctionDef, name: str, subject: Subject) -> list[str]:
     """What the file has to make a state: the class of the annotation, other classes, functions that begin one."""
     classes = [n for n in subject.tree.body if isinstance(n, ast.ClassDef) and not projects(n)]
-    noted = next((a.annotation for a in (*node.args.args, *node.args.kwonlyargs) if a.arg == name), None)
-    words = set(re.findall(r"\w+", ast.unparse(noted))) if noted else set[str]()
+    words = noted(node, name)
     chosen = [n for n in classes if n.name in words] or classes
     makers = [n for n in functions(subject) if n is not node and re.search(BEGINS, n.name)]
     makers = [n for n in makers if not {"Q", "K", "V"} & {role(p) for p, _ in parameters(n)}]
     begun = [f"{n.name}({', '.join(make_args(parameters(n)))})" for n in makers]
-    return [text for n in chosen for text in made_by(n)] + begun
+    return [text for n in chosen for text in made_by(n, getattr(subject.defined.get(n.name), "_fields", ()))] + begun
 
 
 def keyed(node: ast.FunctionDef, name: str, subject: Subject) -> list[str]:
     """Dicts (or objects) with the keys that the step reads."""
     keys, _, _ = bundle.uses(node, name)
-    sides = {key: role(key, frozenset(("K", "V"))) or kept_side(key) for key in keys}
+    sides = {key: side_of(key) for key in keys}
     if set(sides.values()) < {"K", "V"}:
         return []
     filled = [", ".join(f"{key}={empty if side else 0}" for key, side in sides.items()) for empty in EMPTY]
@@ -85,7 +102,7 @@ def unpacked(node: ast.FunctionDef, name: str) -> list[str]:
         target = inner.targets[0]
         if isinstance(target, ast.Tuple) and len(target.elts) == 3:
             parts = [ast.unparse(e) for e in target.elts]
-            sides = [role(part, frozenset(("K", "V"))) or kept_side(part) for part in parts]
+            sides = [side_of(part) for part in parts]
             if {"K", "V"} < set(sides):
                 return [
                     f"({', '.join(e if side else '0' for side in sides)})" for e in ("slots()", "nothing()", "None")
@@ -93,16 +110,16 @@ def unpacked(node: ast.FunctionDef, name: str) -> list[str]:
     return []
 
 
-def kept_side(key: str) -> str | None:
-    found = re.search(r"(?i)(^|_)(k|v)(ey|al|s|_|$)", key)
-    return found[2].upper() if found else None
-
-
-def made_by(node: ast.ClassDef) -> list[str]:
-    """The texts that make the state of this class, from its constructor or, in a dataclass, its fields."""
+def made_by(node: ast.ClassDef, fields: Sequence[str] = ()) -> list[str]:
+    """The texts that make the state of this class, from its constructor or the fields of a dataclass or namedtuple."""
     init = constructor(node)
-    if init is None:
+    if init is None and not fields:
         return [f"{node.name}()"]
+    named = fields if init is None else [name for name, default in parameters(init) if not default]
+    needed = {name: side_of(name) for name in named}
+    if init is None or {"K", "V"} <= set(needed.values()):  # made of what it keeps
+        filled = [", ".join(f"{name}={empty if side else 0}" for name, side in needed.items()) for empty in EMPTY]
+        return [f"{node.name}({items})" for items in filled]
     return [
         f"{node.name}({b.call()})"
         for b in bindings(init, made_with, ("B", "H", "maxlen", "dk"), frozenset(("window",)))[:6]

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from clearhead.checker.binding import Binding, bindings, kind
-from clearhead.checker.candidates import Candidate, called_directly, holds, projects
+from clearhead.checker.candidates import Candidate
+from clearhead.checker.definitions import called_directly, holds, keeps, main_method, methods_of, projects
 from clearhead.checker.infer import library
 from clearhead.checker.layout import OURS, announced
 from clearhead.checker.modules import loaded
@@ -101,7 +102,8 @@ def ways(subject: Subject, source: Source, candidate: Candidate | None, flags: F
         if projects(candidate.node):
             yield from module_ways(subject, source, candidate.node)
         else:
-            yield from ((made_by(candidate.node), step, plain) for step in class_steps(candidate.node))
+            yield from given_ways(candidate.node, subject, source)
+            yield from ((made_by(candidate.node), step, plain) for step in class_steps(candidate.node, subject))
     else:
         yield from closure_ways(candidate.node)
         yield from function_ways(candidate.node, subject, source, flags)
@@ -113,21 +115,45 @@ def sized(plain: Setup, uses: frozenset[str]) -> Setup:
     return replace(plain, sizes=(("H", 1),), variant="" if "Wo" in uses else "no out") if one else plain
 
 
-def class_steps(node: ast.ClassDef) -> list[str]:
+def given_ways(node: ast.ClassDef, subject: Subject, source: Source) -> Iterator[Way]:
+    """A class without weights whose step is given the state, and keeps none itself."""
+    method = main_method(node)
+    if method is None or keeps(method, methods_of(node)):
+        return
+    for b in bindings(method, reader(method), SPARE, frozenset(("state", "past", "k_cache", "v_cache")), source.docs)[
+        :3
+    ]:
+        own = [name for name, found in b.roles.items() if found == "state"]
+        if own and {"Q", "K", "V"} <= set(b.roles.values()):
+            call = "" if called_directly(node, method.name) else f".{method.name}"
+            for made in made_by(node)[:2]:
+                yield makes_for(method, subject, own, False), f"{made}{call}({worded(b)})", Setup("kv_cache", "0")
+
+
+def attenders(subject: Subject) -> list[str]:
+    """What attends over all keys: the file's own functions of q, k and v, else ours."""
+    nodes = [n for n in subject.tree.body if isinstance(n, ast.FunctionDef)]
+    needed = {n.name: [role(name) for name, default in parameters(n) if not default] for n in nodes}
+    return [*(name for name, roles in needed.items() if roles == ["Q", "K", "V"]), "attend_to"]
+
+
+def class_steps(node: ast.ClassDef, subject: Subject) -> list[str]:
     """The steps of a class that keeps keys and values: it attends itself, or keeps and is asked for what it has."""
     methods = [n for n in node.body if isinstance(n, ast.FunctionDef) and not n.name.startswith("__i")]
+    named = {m: {role(name) for name, _ in parameters(m)} & {"Q", "K", "V"} for m in methods}
     found: dict[str, str] = {}
-    for method in methods:
+    for method in sorted(methods, key=lambda m: -len(named[m])):
         for b in bindings(method, reader(method), ("Q", "K", "V", "past"), frozenset(("past",)))[:3]:
             call = "state" if called_directly(node, method.name) else f"state.{method.name}"
             found.setdefault(kind_of(b), f"{call}({worded(b)})")
     steps = [found["QKV"]] if "QKV" in found else []
     if "KV" in found:
-        steps.append(f"attend_to(q, *{found['KV']})")
+        steps += [f"{attend}(q, *{found['KV']})" for attend in attenders(subject)]
         if "Q" in found:
             steps.append(f"({found['KV']}, {found['Q']})[1]")
         asked = [m.name for m in methods if not parameters(m) and not re.search(r"reset|clear|len|size", m.name)]
-        steps += [f"({found['KV']}, attend_to(q, *state.{name}()))[1]" for name in asked]
+        also = itertools.product(asked, attenders(subject))
+        steps += [f"({found['KV']}, {attend}(q, *state.{name}()))[1]" for name, attend in also]
     return steps
 
 
@@ -153,6 +179,8 @@ def reader(node: ast.FunctionDef) -> Callable[[str], str | None]:
             return "past"
         if name in kept and (kind(node, name) != "whole" or not re.fullmatch(POSITION, low)):
             return "state"
+        if re.fullmatch(r"layer(_?(idx|index|id|number|no|i))?|i_?layer", low):
+            return "0"
         if low in ("max_len", "maxlen", "max_seq_len"):
             return "maxlen"
         return role(name, frozenset(("Q", "K", "V", "x", "Wq", "Wk", "Wv", "Wo", "Wqkv", "H", "mask", "window")))
