@@ -18,7 +18,9 @@ test: install lint types browser
 	CLEARHEAD_SHAPE_CHECKS=off $(BIN)/pytest tests/compiled
 	$(BIN)/pytest -m "not slow and not weights" --ignore=tests/compiled $(PARALLEL)
 
+# One test opens a real notebook.
 test-slow: install browser
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[notebook]'
 	$(BIN)/pytest -m "slow and not weights" --ignore=tests/compiled $(PARALLEL)
 
 # What cannot be had is skipped with a reason.
