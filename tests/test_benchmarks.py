@@ -76,7 +76,9 @@ def test_ours_and_the_plain_block_agree_when_given_the_same_weights(scripts: dic
     torch.testing.assert_close(both["clearhead"].logits(batch), both["plain block"].logits(batch))
 
 
-@pytest.mark.parametrize(("dtype", "part"), [("fp32", "forward"), ("bf16", "forward"), ("bf16", "step"), ("fp32", "step")])
+@pytest.mark.parametrize(
+    ("dtype", "part"), [("fp32", "forward"), ("bf16", "forward"), ("bf16", "step"), ("fp32", "step")]
+)
 def test_a_comparison_reports_every_peer(scripts: dict[str, ModuleType], dtype: str, part: str) -> None:
     module = scripts["model"]
     rows = module.compare("translator", dtype, part, module.SMALL, 2, "wall")
