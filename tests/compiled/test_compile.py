@@ -220,13 +220,13 @@ def test_recording_and_editing_under_inductor() -> None:
 @torch.no_grad()
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 @pytest.mark.skipif(shutil.which("c++") is None, reason="inductor needs a C++ compiler")
-def test_in_bf16_a_recording_changes_no_bit_if_casts_are_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_bf16_a_recording_changes_no_bit_if_casts_are_emulated() -> None:
     import torch._inductor.config as inductor
 
-    monkeypatch.setattr(inductor, "emulate_precision_casts", True)
     model, given = build(ALL["rotary_decoder"]()).bfloat16(), inputs("rotary_decoder", padded=False)
     fast = compiled(model, "inductor")
-    before = last(fast, given)
-    with record(model, RECORDED) as seen:
-        assert torch.equal(last(fast, given), before)
+    with inductor.patch(emulate_precision_casts=True):
+        before = last(fast, given)
+        with record(model, RECORDED) as seen:
+            assert torch.equal(last(fast, given), before)
     assert len(seen) == len(set(seen)) > 5
