@@ -21,6 +21,8 @@ from clearhead.train.run import run
 from clearhead.train.watch import SAMPLES, SNAPSHOTS
 from train.runs import recipe_for, text_in
 
+BEFORE = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}  # ignored in the background
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -101,8 +103,7 @@ def test_trn_08_a_probe_that_cannot_be_read_is_refused_before_the_first_step(
 
 
 def test_signals_are_as_before_after_a_run(folder: Path) -> None:
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert {number: signal.getsignal(number) for number in BEFORE} == BEFORE
 
 
 class Outline(HTMLParser):
