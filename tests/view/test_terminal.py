@@ -20,11 +20,17 @@ def test_numbers_are_percent_under_their_columns() -> None:
     assert [m.end() for m in re.finditer(r"\S+", lines[2])][1:] == ends
 
 
-def test_colour_codes_only_when_asked() -> None:
+@pytest.mark.parametrize(
+    ("said", "codes"), [("truecolor", r"48;2;[0-9;]+"), ("24bit", r"48;2;[0-9;]+"), ("", r"48;5;\d+")]
+)
+def test_colour_codes_only_when_asked_and_as_many_as_the_terminal_has(
+    monkeypatch: pytest.MonkeyPatch, said: str, codes: str
+) -> None:
+    monkeypatch.setenv("COLORTERM", said)
     picture = heat_map(WEIGHTS, ["a", "b"], ["x", "y", "z"])
     assert "\x1b" not in to_text(picture, colour=False)
     coloured = to_text(picture, colour=True)
-    assert len(set(re.findall(r"48;2;[0-9;]+", coloured))) == 5  # one background for each different weight
+    assert len(set(re.findall(codes, coloured))) == 5  # one background for each different weight
     assert ESCAPE.sub("", coloured) == to_text(picture, colour=False)
 
 

@@ -1,5 +1,6 @@
 """Pictures made of text: a heat map with its tokens, in colour where the terminal has it."""
 
+import os
 import unicodedata
 from collections.abc import Sequence
 
@@ -48,8 +49,9 @@ def shade(weight: float) -> Style:
 
 
 def to_text(picture: Text, colour: bool, width: int = 80) -> str:
-    """The picture as a string, with colour codes or without any."""
-    console = Console(width=width, force_terminal=colour, color_system="truecolor" if colour else None, highlight=False)
+    """The picture as a string, with colour codes or without any: of 24 bits where the terminal says so, else of 256."""
+    shades = "truecolor" if os.environ.get("COLORTERM") in ("truecolor", "24bit") else "256"
+    console = Console(width=width, force_terminal=colour, color_system=shades if colour else None, highlight=False)
     with console.capture() as captured:
         console.print(picture, no_wrap=True, overflow="ignore", crop=False)
     return captured.get().rstrip("\n")
