@@ -50,8 +50,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         pytest.skip("this torch has no gloo, by which processes talk on a CPU")
     folder = tmp_path_factory.mktemp("ranks")
     alone = {dtype: ranks.run(folder, "alone", dtype) for dtype in ranks.DTYPES}
-    words = [sys.executable, *TORCHRUN, "-m", "train.ranks", str(folder)]
-    done = subprocess.run(words, env=surroundings(), capture_output=True, text=True, timeout=300)
+    done = together("train.ranks", str(folder))
     assert done.returncode == 0, done.stderr
     return Runs(folder, alone, json.loads((folder / "losses.json").read_text()))
 
@@ -135,6 +134,54 @@ def test_the_command_under_torchrun_stops_together_and_goes_on_alone(tmp_path: P
     assert found["validation_loss"] == pytest.approx(expected["validation_loss"], rel=1e-5)
     losses = [[line["loss"] for line in read_log(tmp_path / name)] for name in ("run", "alone")]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a recipe that two processes have run."""
+    if not is_gloo_available():
+        pytest.skip("this torch has no gloo, by which processes talk on a CPU")
+    folder = tmp_path_factory.mktemp("shared")
+    write_recipe(recipe_for(text_in(folder), tokenizer={"kind": "unigram", "size": 300}), folder / "recipe.yaml")
+    done = together("train.ranks_ids", str(folder))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def together(*words: str) -> "subprocess.CompletedProcess[str]":
+    """Two processes, which must end in time."""
+    line = [sys.executable, *TORCHRUN, "-m", *words]
+    return subprocess.run(line, env=surroundings(), capture_output=True, text=True, timeout=300)
+
+
+def test_one_process_makes_the_tokenizer_and_the_ids_that_both_read(shared: Path) -> None:
+    first, second = (json.loads((shared / f"rank-{rank}.json").read_text()) for rank in range(2))
+    assert first["made"] == ["tokenizer", "ids", "ids"]
+    assert second["made"] == []
+    assert first["ids"] == second["ids"]
+    assert len(set(first["ids"])) == 2, "training and validation"
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ({}, "holds a run; add --resume to go on with it"),
+        ({"cache": "recipe.yaml"}, "could not be written: File exists; make room, or name another data.cache"),
+        ({"train": "nowhere.txt"}, "nowhere.txt cannot be read: No such file or directory"),
+    ],
+)
+def test_what_stops_one_process_ends_both_with_one_sentence(
+    shared: Path, data: dict[str, str], sentence: str, tmp_path: Path
+) -> None:
+    recipe = recipe_for(shared / "text.txt")
+    places = {name: str(shared / value) for name, value in data.items()}
+    write_recipe(replace(recipe, data=replace(recipe.data, **places)), tmp_path / "recipe.yaml")
+    place = tmp_path / "run" if data else shared / "run"
+    done = together("clearhead", "train", "run", str(tmp_path / "recipe.yaml"), "--out", str(place))
+    assert done.returncode != 0
+    said = done.stderr.split("\n")
+    assert [line.startswith("clearhead: ") for line in said if sentence in line] == [True]
+    assert "clearhead/train" not in done.stderr, "no traceback of ours"
 
 
 def test_a_device_that_is_not_there_is_refused_with_both_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

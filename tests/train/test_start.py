@@ -13,6 +13,7 @@ from clearhead.text.tokenizer import Tokenizer
 from clearhead.train import start as module
 from clearhead.train.data_files import Texts, read_texts
 from clearhead.train.recipe import Model, Recipe, Source, Vocabulary
+from clearhead.train.spread import ALONE
 from clearhead.train.start import begin, drop, new
 from train.test_loss import small
 
@@ -102,7 +103,7 @@ def test_the_recipe_says_how_wide_and_deep(texts: Texts, tmp_path: Path) -> None
 
 def test_the_same_seed_gives_the_same_model(texts: Texts) -> None:
     def first(seed: int) -> torch.Tensor:
-        return begin(Recipe(seed=seed, model=Model(dim=64, layers=1)), texts, "cpu").last.table
+        return begin(Recipe(seed=seed, model=Model(dim=64, layers=1)), texts, ALONE).last.table
 
     assert torch.equal(first(1), first(1))
     assert not torch.equal(first(1), first(2))
@@ -124,7 +125,7 @@ def test_a_model_of_another_kind_is_refused(kind: str, task, sentence: str, text
         model.tokenizer = new(Recipe(), texts).tokenizer
     save(model, tmp_path / "model")
     with pytest.raises(ValueError, match=sentence):
-        begin(Recipe(task=task, model=Model(start=str(tmp_path / "model"))), texts, "cpu")
+        begin(Recipe(task=task, model=Model(start=str(tmp_path / "model"))), texts, ALONE)
 
 
 def test_dropout_of_a_model_that_is_there_changes_without_its_config(texts: Texts) -> None:

@@ -118,8 +118,12 @@ def _run(recipe: Recipe, out: Path, resume: bool, as_json: bool, threads: int | 
     use(threads)
     check_device(recipe.device)
     from clearhead.train.run import run
+    from clearhead.train.spread import OtherProcessError
 
-    report = run(recipe, out, resume)
+    try:
+        report = run(recipe, out, resume)
+    except OtherProcessError as error:
+        raise typer.Exit(2) from error
     if report is not None and as_json:
         show(report)
     elif report is not None:

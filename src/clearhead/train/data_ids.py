@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,9 +96,9 @@ def store(groups: Iterable[Stored], names: Sequence[str], file: Path) -> None:
     from datasets.arrow_writer import ArrowWriter
 
     form = {name: List(Value("int32")) for name in names} | {"begins": Value("bool"), "bytes": Value("int64")}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = file.with_name(f".{file.name}.{os.getpid()}")
+    fresh = file.with_name(f".{file.name}.{uuid4().hex}")  # another machine may be writing the same
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         with ArrowWriter(path=str(fresh), features=Features(form)) as writer:
             for group in groups:
                 rows = {name: _listed(ids) for name, ids in group.columns.items()}
@@ -105,9 +106,12 @@ def store(groups: Iterable[Stored], names: Sequence[str], file: Path) -> None:
             writer.finalize()
         os.replace(fresh, file)
     except OSError as error:
-        raise ValueError(f"{file} could not be written: {error.strerror}; make room, or set data.cache") from error
+        raise ValueError(
+            f"{file} could not be written: {error.strerror}; make room, or name another data.cache"
+        ) from error
     finally:
-        fresh.unlink(missing_ok=True)
+        if fresh.exists():
+            fresh.unlink()
 
 
 def _listed(ids: Ids) -> Any:

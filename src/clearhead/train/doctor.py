@@ -27,6 +27,7 @@ from clearhead.train.loss import IGNORED, Batch
 from clearhead.train.progress import memory
 from clearhead.train.recipe import Recipe
 from clearhead.train.run import settings
+from clearhead.train.spread import Spread
 from clearhead.train.start import begin, task_for
 from clearhead.train.task import TASKS
 
@@ -80,7 +81,7 @@ def _look(recipe: Recipe, try_steps: bool, found: Diagnosis) -> None:
     counts = examine_rows(texts)
     found.facts |= {"task": recipe.task, **counts.facts()}
     found.findings += told(counts, texts.train.rows.running)
-    model = begin(recipe, texts, recipe.device)
+    model = begin(recipe, texts, Spread(device=recipe.device))
     limit = _positions(model) if recipe.data.longest is None and recipe.task == "translate" else None
     cut = recipe if limit is None else replace(recipe, data=replace(recipe.data, longest=limit))  # to count them all
     with tempfile.TemporaryDirectory() as folder:

@@ -98,28 +98,33 @@ def schedule(recipe: Recipe, steps: int) -> Schedule:
 def run(recipe: Recipe, folder: Path, resume: bool = False) -> dict[str, Any] | None:
     """Train, save and score; the report, or None if a signal stopped it, after it was saved.
 
-    Raises ValueError, before the first step, for texts, a model or a folder that cannot be used.
+    Raises ValueError, before the first step, for texts, a model or a folder that cannot be used; of several processes
+    one says so, and the others OtherProcessError.
     """
     with ExitStack() as stack:
         here = stack.enter_context(spread(recipe.spread, recipe.device))
-        task = task_of(recipe)
+        task = here.alike(lambda: task_of(recipe))
         asked = {**fixed(recipe), "data": f"sha256 {task.texts.digest}"}
-        if here.first:
-            stack.enter_context(locked(folder))
-            check_use(folder, resume)
-            check_asked(folder, asked)
+        here.once(lambda: _take(folder, asked, resume, stack))
         if here.agreed((folder / REPORT).exists()):
             NOTES.warning("%s is finished: nothing is left to do", folder)
             return read_json(folder / REPORT)
         return _run(task, asked, folder, resume, here)
 
 
+def _take(folder: Path, asked: dict[str, Any], resume: bool, stack: ExitStack) -> None:
+    """The folder is ours as long as the stack lasts."""
+    stack.enter_context(locked(folder))
+    check_use(folder, resume)
+    check_asked(folder, asked)
+
+
 def _run(task: Task, asked: dict[str, Any], folder: Path, resume: bool, here: Spread) -> dict[str, Any] | None:
     recipe = task.recipe
     place = here.agreed(last_saved(folder) if here.first else None)
     start = None if place is None else load_checkpoint(place, rates(recipe), here.device, here)
-    model = begin(recipe, task.texts, here.device) if start is None else start.model
-    parts = task.data(model, Path(recipe.data.cache or folder / IDS))
+    model = begin(recipe, task.texts, here) if start is None else start.model
+    parts = here.ahead(lambda: task.data(model, Path(recipe.data.cache or folder / IDS)))
     if recipe.model.dropout is not None:
         drop(model, recipe.model.dropout)
     course = settings(recipe, parts)

@@ -4,10 +4,11 @@ The same command under `torchrun` is what starts several; each finds its place i
 """
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from datetime import timedelta
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -19,7 +20,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from clearhead.model.transformer import Transformer
 
+T = TypeVar("T")
 Kind = Literal["auto", "ddp", "fsdp"]  # auto: ddp
+PATIENCE = timedelta(days=7)  # how long the others wait for the one that reads the texts
+
+
+class OtherProcessError(ValueError):
+    """Another process has failed, with this sentence, and says it."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,8 @@ class Spread:
     ranks: int = 1
     device: str = "cpu"
     sharded: bool = False
+    local: int = 0  # its rank among those of its machine
+    patient: Any = None  # the processes as a group that waits for PATIENCE
 
     @property
     def first(self) -> bool:
@@ -74,6 +83,36 @@ class Spread:
         said = [what]
         dist.broadcast_object_list(said, 0, device=torch.device(self.device))
         return said[0]
+
+    def alike(self, make: Callable[[], T]) -> T:
+        """What `make` gives here, however long it takes.
+
+        If it raises ValueError in one process, all end: that one with its error, the others with OtherProcessError.
+        """
+        made: list[T] = []
+        problem: ValueError | None = None
+        try:
+            made.append(make())
+        except ValueError as error:
+            problem = error
+        said: list[str | None] = [None if problem is None else str(problem)]
+        if self.ranks > 1:
+            said *= self.ranks
+            dist.all_gather_object(said, said[0], self.patient)
+        for rank, sentence in enumerate(said):
+            if sentence is not None:
+                raise problem if problem is not None and rank == self.rank else OtherProcessError(sentence)
+        return made[0]
+
+    def once(self, make: Callable[[], T]) -> T:
+        """What `make` gives to the first process, which alone calls it."""
+        made = self.alike(lambda: make() if self.first else None)
+        return cast(T, self.agreed(made))
+
+    def ahead(self, make: Callable[[], T]) -> T:
+        """What `make` gives here, after the first process of each machine has called it and left files for the rest."""
+        made = self.alike(lambda: make() if self.local == 0 else None)
+        return self.alike(lambda: make() if made is None else made)
 
     def gathered(self, values: Tensor) -> list[Tensor]:
         """Everybody's, in order; all of one shape."""
@@ -120,8 +159,9 @@ def spread(kind: Kind = "auto", device: str = "cpu") -> Generator[Spread]:
     if own.startswith("cuda"):
         torch.cuda.set_device(own)
     dist.init_process_group("nccl" if own.startswith("cuda") else "gloo")
+    patient = dist.new_group(backend="gloo", timeout=PATIENCE)
     try:
-        yield Spread(rank, ranks, own, kind == "fsdp")
+        yield Spread(rank, ranks, own, kind == "fsdp", local, patient)
     finally:
         dist.destroy_process_group()
 

@@ -22,6 +22,7 @@ from clearhead.text.pair import Pair
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.train.data_files import Part, Texts
 from clearhead.train.recipe import Recipe, Vocabulary
+from clearhead.train.spread import ALONE, Spread
 
 LARGE = 2_000_000  # characters, from which on a text is worth pieces of words and a wider model
 MANY = 5_000  # sentence pairs, likewise
@@ -34,16 +35,16 @@ def is_large(recipe: Recipe, texts: Texts) -> bool:
     return texts.rows >= MANY if recipe.task == "translate" else texts.characters >= LARGE
 
 
-def begin(recipe: Recipe, texts: Texts, device: str) -> Transformer:
-    """The model as it is before the first step, the same for the same seed.
+def begin(recipe: Recipe, texts: Texts, here: Spread) -> Transformer:
+    """The model as it is before the first step, the same for the same seed and in every process.
 
     Raises ValueError for a model that is not of the task's kind, or has no tokenizer.
     """
     torch.manual_seed(recipe.seed)
     if recipe.model.start is None:
-        model = new(recipe, texts).to(device)
+        model = new(recipe, texts, here).to(here.device)
     else:
-        model = load(recipe.model.start, dtype=torch.float32, device=device)
+        model = load(recipe.model.start, dtype=torch.float32, device=here.device)
     check_kind(model, recipe.task)
     return model
 
@@ -83,9 +84,9 @@ def drop(model: Transformer, share: float) -> None:
             module.dropout = share
 
 
-def new(recipe: Recipe, texts: Texts) -> Transformer:
-    """A model for these texts, drawn from torch's global generator, with its tokenizer."""
-    tokenizer = tokenizer_for(recipe, texts)
+def new(recipe: Recipe, texts: Texts, here: Spread = ALONE) -> Transformer:
+    """A model for these texts, drawn from torch's global generator, with its tokenizer, which the first process makes."""
+    tokenizer = here.once(lambda: tokenizer_for(recipe, texts))
     config = config_for(recipe, texts, tokenizer)
     if recipe.model.dropout is not None:
         config = replace(config, dropout=recipe.model.dropout)
