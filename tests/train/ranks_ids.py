@@ -1,4 +1,4 @@
-"""What each process of `torchrun` does in the tests of texts: run a recipe, and write down what it made of the texts."""
+"""What each process of `torchrun` does in the tests of texts: run a recipe, and write down what it made of them."""
 
 import hashlib
 import json

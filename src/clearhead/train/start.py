@@ -85,7 +85,7 @@ def drop(model: Transformer, share: float) -> None:
 
 
 def new(recipe: Recipe, texts: Texts, here: Spread = ALONE) -> Transformer:
-    """A model for these texts, drawn from torch's global generator, with its tokenizer, which the first process makes."""
+    """A model for these texts, drawn from torch's global generator, with a tokenizer that the first process makes."""
     tokenizer = here.once(lambda: tokenizer_for(recipe, texts))
     config = config_for(recipe, texts, tokenizer)
     if recipe.model.dropout is not None:
