@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clearhead.config import Activation, AnyHead, Head, TransformerConfig
-from clearhead.families.moves import Rename
+from clearhead.families.moves import Placed, Rename, plan
 
 ACTIVATIONS: dict[str, Activation] = {
     "gelu": "gelu",
@@ -142,6 +142,7 @@ class Family:
     config_from: Callable[[Settings], TransformerConfig]
     moves: Callable[[TransformerConfig], Iterable[Rename]]
     prefix: str = ""  # of every tensor but the head's; files of classes without the head leave it out
+    prefixed: bool = True  # whether the modules of its language models have the prefix too
     fixed: Mapping[str, Any] = field(default_factory=dict[str, Any])  # settings of which only this value can be run
     ignored: frozenset[str] = frozenset()  # settings that change no logit
     constant: tuple[str, ...] = ()  # tensors (regular expressions) that follow from the config: masks, sinusoids
@@ -167,3 +168,10 @@ class Family:
                 "load(..., ignore_config=[names]) goes on without them"
             )
         return config
+
+    def placed(self, task: Task, config: TransformerConfig, names: Iterable[str], cut: str = "") -> list[Placed]:
+        """Where the parameters of these names are in a file, whose names lack the prefix `cut`."""
+        language = task is LANGUAGE
+        moves = [move for move in self.moves(config) if language or not move.ours.startswith("head")]
+        placed = plan([*moves, *task.moves], names)
+        return [one._replace(theirs=one.theirs.removeprefix(cut)) for one in placed]

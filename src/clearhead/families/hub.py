@@ -7,6 +7,7 @@ ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 # what a model's folder is read from; not the same weights again in other formats and precisions
 WANTED = [
     *("*.json", "model.safetensors", "model-*-of-*.safetensors", "*_Dense/model.safetensors"),
+    "adapter_model.safetensors",
     *("vocab.txt", "merges.txt", "*.model", "*.spm", "chat_template.jinja"),
 ]
 

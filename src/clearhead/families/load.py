@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.config import TransformerConfig
-from clearhead.families.family import LANGUAGE, Family, Settings, Task
+from clearhead.families import adapter
+from clearhead.families.family import Family, Settings
 from clearhead.families.gguf import GgufWeights, gguf_in, open_gguf
 from clearhead.families.hub import local
 from clearhead.families.known import family_of
-from clearhead.families.moves import Placed, plan, unchanged
+from clearhead.families.moves import Placed, unchanged
 from clearhead.families.pickled import refuse_pickled
 from clearhead.families.sentence import PLAIN, dense_in, files_of, task_of
 from clearhead.families.store import new_folder, read_json, recover, write_json, write_tensors
@@ -49,15 +50,17 @@ def load(
     device: str | torch.device | None = None,
     ignore_config: Iterable[str] = (),
     revision: str | None = None,
+    base: str | Path | None = None,
 ) -> Transformer:
     """The model saved in `folder`, in eval mode, with its tokenizer (or None) as `.tokenizer`.
 
     A folder that `save` wrote, or one of a family listed in families/known.py in the format of its home library, or a
     GGUF file (or a folder with one); the latter two set `.home`. Or, if no such folder is here, the name of a model on
     the hub ("organisation/model"; `revision`: a branch, tag or commit of it): see families/hub.py. Nothing else uses
-    the network. dtype: of the weights; by default as stored, of a GGUF file float32. Strict: every tensor of the file
-    is used exactly once, or is listed as without use; every setting of config.json is understood, or is named in
-    `ignore_config`.
+    the network. A folder with an adapter of the peft library gives the model that it belongs to (`base`, or else the
+    one that it names), with the adapter added to its matrices. dtype: of the weights; by default as stored, of a GGUF
+    file float32. Strict: every tensor of the file is used exactly once, or is listed as without use; every setting of
+    config.json is understood, or is named in `ignore_config`.
 
     Raises ValueError, naming the file and what is wrong, for a missing, half-written or unknown folder.
     """
@@ -70,6 +73,12 @@ def load(
         return model.eval()
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder; give the folder that a model was saved in")
+    if (folder / adapter.SETTINGS).is_file() and not (folder / "config.json").is_file():
+        model = load(base or adapter.base_of(folder), dtype=dtype, device=device, ignore_config=ignore_config)
+        adapter.merge(folder, model)
+        return model
+    if base is not None:
+        raise ValueError(f"base={str(base)!r} is for an adapter, but {folder} has no {adapter.SETTINGS}; leave it out")
     content = read_json(folder / "config.json")
     refuse_pickled(folder)
     if content.get("model_type") == MODEL_TYPE:
@@ -110,7 +119,7 @@ def write(model: Transformer, folder: Path) -> None:
         }.items():
             (folder / path).parent.mkdir(exist_ok=True)
             write_json(folder / path, content)
-        placed = _placed(family, task, model, home.cut)
+        placed = family.placed(task, model.config, tensors, home.cut)
         tensors = {one.theirs: one.move.write([tensors[name] for name in one.ours]) for one in placed}
         if (place := dense_in(home.files)) is not None:
             own = {name: tensors.pop(name) for name in [*tensors] if name.startswith(f"{place}.")}
@@ -148,7 +157,7 @@ def _foreign(
     config = family.config(Settings({**content, **ids}, task, weights.names), ignore_config)
     model = _empty(config)
     cut = "" if any(name.startswith(family.prefix) for name in weights.names) else family.prefix
-    placed = _placed(family, task, model, cut)
+    placed = family.placed(task, config, dict(model.named_parameters()), cut)
     planned = {one.theirs for one in placed}
     named = (content.get("architectures") or [*family.architectures])[0]
     language = (move for move in family.moves(config) if move.ours.startswith("head"))
@@ -165,14 +174,6 @@ def _empty(config: TransformerConfig) -> Transformer:
             return Transformer(config)
         except RuntimeError as error:  # sizes beyond what can be counted
             raise ValueError(f"config.json asks for a model that cannot be made ({error})") from error
-
-
-def _placed(family: Family, task: Task, model: Transformer, cut: str) -> list[Placed]:
-    """The family's plan for this model, without the prefix `cut` in their names."""
-    language = task is LANGUAGE
-    moves = [move for move in family.moves(model.config) if language or not move.ours.startswith("head")]
-    placed = plan([*moves, *task.moves], [name for name, _ in model.named_parameters()])
-    return [one._replace(theirs=one.theirs.removeprefix(cut)) for one in placed]
 
 
 def _left(family: Family, weights: Weights | GgufWeights, planned: set[str], cut: str, hint: str) -> tuple[str, ...]:

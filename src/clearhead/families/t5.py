@@ -87,6 +87,7 @@ FAMILY = Family(
     config_from=config_from,
     moves=moves,
     prefix="transformer.",  # in the files of some classes
+    prefixed=False,
     ignored=frozenset({"dense_act_fn", "is_gated_act", "n_positions"}),  # the first two follow from feed_forward_proj
     extra=(r"(transformer\.)?decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
     copies={
