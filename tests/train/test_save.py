@@ -5,16 +5,27 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from clearhead.families.load import load, save
+from clearhead.families.store import read_tensors
 from clearhead.model.transformer import Transformer
 from clearhead.train.loop import Recipe, train
 from clearhead.train.optimizer import Rates
-from clearhead.train.save import RANDOM, Checkpoint, load_checkpoint, save_checkpoint
+from clearhead.train.save import (
+    RANDOM,
+    Checkpoint,
+    load_checkpoint,
+    random_states,
+    save_checkpoint,
+    set_random_states,
+)
 from clearhead.train.schedule import cosine
+from clearhead.train.spread import ALONE, Spread
 from train.test_loop import copying
 from train.test_loss import small
 
@@ -93,3 +104,45 @@ def test_saving_does_not_disturb_training(tmp_path: Path) -> None:
     assert all(torch.equal(p, q) for p, q in zip(quiet.parameters(), saved.parameters(), strict=True))
     assert isinstance(load_checkpoint(tmp_path / "c", RATES), Checkpoint)
     assert load_checkpoint(tmp_path / "c", RATES).step == 6
+
+
+@pytest.mark.parametrize(("kind", "device"), [("cuda", "cuda:1"), ("mps", "mps")])
+def test_the_random_state_of_the_device_in_use_is_saved_and_set_again(
+    kind: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, asked, put = torch.arange(16, dtype=torch.uint8), list[Any](), list[Any]()
+
+    def get(*where: str) -> Tensor:
+        asked.append(where)
+        return state
+
+    module = getattr(torch, kind)
+    monkeypatch.setattr(module, "get_rng_state", get)
+    monkeypatch.setattr(module, "set_rng_state", lambda *given: put.append(given))
+    there, where = Spread(device=device), (device,) if kind == "cuda" else ()
+    save_checkpoint(Checkpoint(fresh(), [], 7), tmp_path / "c", there)
+    assert asked == [where]
+    saved = read_tensors(tmp_path / "c" / RANDOM)
+    assert saved.keys() == {"0", f"0.{kind}"}
+    expected = torch.rand(3)
+    set_random_states(saved, there, 7)
+    ((found, *device_of),) = put
+    assert torch.equal(found, state)
+    assert tuple(device_of) == where
+    assert torch.equal(torch.rand(3), expected), "the processor's goes on too"
+
+
+def test_on_another_device_it_goes_on_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    states = random_states(ALONE)
+    expected = torch.rand(3)
+    set_random_states({**states, "0.cuda": torch.zeros(16, dtype=torch.uint8)}, ALONE, 7)
+    assert "this run was on cuda and goes on on cpu: dropout draws other numbers there" in caplog.text
+    assert torch.equal(torch.rand(3), expected)
+    caplog.clear()
+    set_random_states(states, ALONE, 7)
+    assert not caplog.text
+    drawn = []
+    for rank in (1, 2):
+        set_random_states(states, Spread(rank=rank, ranks=3), 7)
+        drawn.append(torch.rand(3))
+    assert not torch.equal(*drawn), "processes that were not there before"

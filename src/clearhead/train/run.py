@@ -122,7 +122,7 @@ def _take(folder: Path, asked: dict[str, Any], resume: bool, stack: ExitStack) -
 def _run(task: Task, asked: dict[str, Any], folder: Path, resume: bool, here: Spread) -> dict[str, Any] | None:
     recipe = task.recipe
     place = here.agreed(last_saved(folder) if here.first else None)
-    start = None if place is None else load_checkpoint(place, rates(recipe), here.device, here)
+    start = None if place is None else load_checkpoint(place, rates(recipe), here)
     model = begin(recipe, task.texts, here) if start is None else start.model
     parts = here.ahead(lambda: task.data(model, Path(recipe.data.cache or folder / IDS)))
     if recipe.model.dropout is not None:

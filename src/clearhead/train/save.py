@@ -1,10 +1,12 @@
 """Checkpoints: a model's folder with the state of its training beside it. Complete or invisible, and no pickle.
 
 training.json holds the step, the scores and the optimizers' settings, training.safetensors their moments, and
-training.random.safetensors each process's random state. One process or many, replicated or sharded: the files are the
+training.random.safetensors each process's random states. Where the model is saved in another form than it is trained
+in, with adapters added to its matrices, training.weights.safetensors has what is trained. One process or many, replicated or sharded: the files are the
 same, so that the number of processes may change in between.
 """
 
+import logging
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -19,13 +21,16 @@ from torch.distributed.checkpoint.state_dict_loader import load as load_shards
 from torch.distributed.checkpoint.state_dict_saver import save as save_shards
 from torch.optim import Optimizer
 
-from clearhead.families.load import load, write
+from clearhead.families.load import load
 from clearhead.families.store import new_folder, read_json, read_tensors, write_json, write_tensors
 from clearhead.model.transformer import Transformer
+from clearhead.train.lora import small_of, write_model
 from clearhead.train.optimizer import Rates, freeze, optimizers
 from clearhead.train.spread import ALONE, Spread
 
+NOTES = logging.getLogger(__name__)
 SETTINGS, MOMENTS, RANDOM = "training.json", "training.safetensors", "training.random.safetensors"
+WEIGHTS = "training.weights.safetensors"
 
 
 class Checkpoint(NamedTuple):
@@ -49,11 +54,13 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, here: Spread = A
         for p, moments in state["state"].items()
         for name, value in moments.items()
     }
-    chance = {str(rank): state for rank, state in enumerate(here.gathered(torch.get_rng_state()))}
+    chance = random_states(here)
     whole = here.whole(checkpoint.model)
     with _shared(folder, here) as fresh:
         if here.first:
-            write(whole, fresh)
+            write_model(whole, fresh)
+            if small := small_of(whole):
+                write_tensors(fresh / WEIGHTS, small)
             said = {"step": checkpoint.step, "scores": checkpoint.scores}
             write_tensors(fresh / RANDOM, chance)
             write_json(fresh / SETTINGS, {**said, "groups": [state["param_groups"] for state in states]})
@@ -83,17 +90,52 @@ def _shared(folder: str | Path, here: Spread) -> Generator[Path]:
         here.agreed(None)
 
 
-def load_checkpoint(folder: str | Path, rates: Rates, device: str = "cpu", here: Spread = ALONE) -> Checkpoint:
-    """The run as it was saved, and torch's random state with it; the model is in train mode.
+def random_states(here: Spread) -> dict[str, Tensor]:
+    """Each process's, as bytes by name: "0" is that of the first one's processor, "0.cuda" that of its device."""
+    kind, own = torch.device(here.device).type, {"": torch.get_rng_state()}
+    if kind == "cuda":
+        own[".cuda"] = torch.cuda.get_rng_state(here.device)
+    elif kind == "mps":
+        own[".mps"] = torch.mps.get_rng_state()
+    return {f"{rank}{name}": state for name, mine in own.items() for rank, state in enumerate(here.gathered(mine))}
 
-    `rates` say which optimizer moves what, as when the run began. Raises ValueError for a folder that holds a model
+
+def set_random_states(states: dict[str, Tensor], here: Spread, step: int) -> None:
+    """This process's, as they were saved after so many steps; new ones where there were fewer processes.
+
+    On another device than before numbers are new too, which is said.
+    """
+    kind = torch.device(here.device).type
+    before = next((name.partition(".")[2] for name in states if "." in name), "cpu")
+    if here.first and before != kind:
+        NOTES.warning("this run was on %s and goes on on %s: dropout draws other numbers there", before, kind)
+    torch.manual_seed(1000 * step + here.rank)
+    own, device = states.get(str(here.rank)), states.get(f"{here.rank}.{kind}")
+    if own is not None:
+        torch.set_rng_state(own)
+    if device is not None and kind == "cuda":
+        torch.cuda.set_rng_state(device, here.device)
+    elif device is not None:
+        torch.mps.set_rng_state(device)
+
+
+def load_checkpoint(
+    folder: str | Path, rates: Rates, here: Spread = ALONE, begun: Transformer | None = None
+) -> Checkpoint:
+    """The run as it was saved, and the random states with it; the model is in train mode.
+
+    `rates` say which optimizer moves what, as when the run began. begun: a model with adapters, as it was then, which
+    gets what they have learned. Raises ValueError for a folder that holds a model
     only: one can start from it (`load`), but not go on.
     """
     folder = Path(folder)
-    model = load(folder, device=device)
+    model = load(folder, device=here.device) if begun is None else begun
     if not (folder / SETTINGS).is_file():
         raise ValueError(f"{folder} holds weights only: start from them with `load`; going on needs {SETTINGS}")
     said = read_json(folder / SETTINGS)
+    if (folder / WEIGHTS).is_file():
+        for name, tensor in read_tensors(folder / WEIGHTS).items():
+            model.get_parameter(name).data.copy_(tensor)
     freeze(model, rates.frozen)
     here.shard(model)
     movers = optimizers(model, rates)
@@ -102,11 +144,7 @@ def load_checkpoint(folder: str | Path, rates: Rates, device: str = "cpu", here:
     tensors = _own_shards(folder, movers) if here.sharded else read_tensors(folder / MOMENTS)
     for i, (mover, groups) in enumerate(zip(movers, said["groups"], strict=True)):
         mover.load_state_dict({"state": _moments(tensors, i), "param_groups": [_tuples(group) for group in groups]})
-    state = read_tensors(folder / RANDOM).get(str(here.rank))
-    if state is None:  # there were fewer processes
-        torch.manual_seed(1000 * said["step"] + here.rank)
-    else:
-        torch.set_rng_state(state)
+    set_random_states(read_tensors(folder / RANDOM), here, said["step"])
     scores = tuple((int(step), float(score)) for step, score in said["scores"])
     return Checkpoint(model.train(), movers, said["step"], scores)
 
