@@ -64,6 +64,14 @@ def recording(n: int, layers: int = 2, heads: int = 2, name: str = "decoder") ->
     return Scene(Reading.of([Part(name, tokens, tokens, views, torch.arange(n) % 7)]))
 
 
+def alike_and_not(n: int = 60) -> Scene:
+    """A layer whose queries nearly agree, and one of noise."""
+    alike, noise = weights(n, n, causal=False), weights(n, n, causal=False)
+    alike.q[:] = alike.q[:, :, :1] + 0.05 * torch.randn_like(alike.q)
+    tokens = [f"t{i}" for i in range(n)]
+    return Scene(Reading.of([Part("encoder", tokens, tokens, [alike, noise])]))
+
+
 def floats(data: bytes) -> Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.float32)
 

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clearhead.view.html import html
+from clearhead.view.letters import letters
 from view.browser import sections
+from view.scenes import alike_and_not, scene_of, translator
 
 CODES = "Uint8Array.from([9, 0, 1, 2, 3, 200, 4, 0, 255, 1, 1, 7])"
 PICTURE = f"{{rows: 3, columns: 4, codes: {CODES}, rowStep: 1, columnStep: 1}}"
@@ -72,3 +75,34 @@ def test_a_state_is_clamped_to_the_scene(page: Any) -> None:
     assert (found["statistic"], found["ablated"]) == ("picture", [])
     text = "s=cross&l=2&h=3&q=4&k=5&c=log&t=dark&o=entropy&x=25&n=1&ab=d1.2z,e0.0m"
     assert page.evaluate(f"formatState({{...START, ...parseState('{text}')}})") == "v=1&" + text.replace(",", "%2C")
+
+
+READ = """async ([page, times, key]) => {
+  let text = page;
+  for (let i = 0; i < times; i++) {
+    text = `<!doctype html>${new DOMParser().parseFromString(text, "text/html").documentElement.outerHTML}`;
+  }
+  const source = embeddedSource(new DOMParser().parseFromString(text, "text/html"));
+  const {head, data} = await source.ask(key.op, key.args);
+  return [head, Array.from(new Uint8Array(data))];
+}"""
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_a_saved_page_holds_the_scenes_own_pictures(page: Any, times: int) -> None:
+    """Noise, rows that are alike, and what a mask hides; and again after a browser has saved the page."""
+    for scene in (alike_and_not(), scene_of(translator(), "what one reads is", "what it writes")):
+        text = html(scene)
+        for part in scene.shown.reading.parts:
+            for layer in range(2):
+                args = {"stack": part.name, "layer": layer, "head": 1}
+                right = scene.ask("image", args)
+                head, codes = page.evaluate(READ, [text, times, {"op": "image", "args": args}])
+                assert bytes(codes) == right.data
+                assert {name: head[name] for name in right.head} == right.head
+
+
+def test_letters_are_read_at_every_length(page: Any) -> None:
+    data = [bytes((7 * size + 101 * i) % 256 for i in range(size)) for size in range(60)]
+    found = page.evaluate("(texts) => texts.map((text) => [...bytesIn(text)])", [letters(one) for one in data])
+    assert [bytes(one) for one in found] == data

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -13,6 +11,7 @@ from typing import Any
 
 from clearhead.view import live
 from clearhead.view.heads import Answer, floats
+from clearhead.view.letters import written
 from clearhead.view.page import BEGIN, document, module, policy
 from clearhead.view.pooling import block
 from clearhead.view.reading import Part
@@ -48,8 +47,9 @@ def html(scene: Scene, *, heads: Sequence[tuple[int, int]] = (), max_mb: float =
 
 def framed(page: str) -> str:
     """A page as the output of a notebook's cell: in a frame that can neither reach the notebook nor be reached."""
+    quoted = page.replace("&", "&amp;").replace('"', "&quot;")  # an attribute needs no more
     return (
-        f'<iframe srcdoc="{escape(page)}" sandbox="allow-scripts allow-downloads" title="clearhead" '
+        f'<iframe srcdoc="{quoted}" sandbox="allow-scripts allow-downloads" title="clearhead" '
         f'style="width: 100%; height: {HEIGHT}px; border: 0"></iframe>'
     )
 
@@ -135,8 +135,8 @@ def _meta(scene: Scene, wanted: Counter[str], left_out: Counter[str], max_mb: fl
 
 
 def _stored(op: str, args: dict[str, Any], answer: Answer) -> str:
-    """A block of data, which no browser runs: base64 of what deflate makes of the answer."""
+    """A block of data, which no browser runs."""
     key = f"{op} {json.dumps(args, sort_keys=True, separators=(',', ':'))}"
-    press = zlib.compressobj(wbits=-15)
-    data = base64.b64encode(press.compress(answer.packed()) + press.flush()).decode()
-    return f'<script type="application/octet-stream" data-clearhead data-key="{escape(key)}">{data}</script>\n'
+    return (
+        f'<script type="application/octet-stream" data-clearhead data-key="{escape(key)}">{written(answer)}</script>\n'
+    )

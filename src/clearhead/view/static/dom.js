@@ -80,15 +80,15 @@ function tokenNode(label, kind = "") {
  * @param {(Node | string)[][]} rows the first cell of a row heads it
  */
 function tableOf(caption, heads, rows) {
-  const line = (cells) => h("tr", {}, ...cells.map((cell, i) => h(i ? "td" : "th", i ? {} : { scope: "row" }, cell)));
-  const top = h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)));
-  return h("table", {}, h("caption", {}, caption), h("thead", {}, top), h("tbody", {}, ...rows.map(line)));
+  const line = (cells) => h("tr", ...cells.map((cell, i) => h(i ? "td" : "th", i ? {} : { scope: "row" }, cell)));
+  const top = h("tr", ...heads.map((head) => h("th", { scope: "col" }, head)));
+  return h("table", h("caption", caption), h("thead", top), h("tbody", ...rows.map(line)));
 }
 
 /** The table behind a picture: built when it is opened, rebuilt by `.refresh()` while it is open. */
 function tableBehind(summary, build) {
   const body = h("div", { class: "scroll", tabIndex: 0, role: "region", label: summary });
-  const details = h("details", { class: "behind" }, h("summary", {}, summary), body);
+  const details = h("details.behind", h("summary", summary), body);
   const refresh = () => details.open && body.replaceChildren(build());
   details.addEventListener("toggle", refresh);
   return Object.assign(details, { refresh });

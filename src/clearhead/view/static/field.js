@@ -12,11 +12,10 @@ function listenToField(view, parts) {
 }
 
 /** The query and the key under the pointer, or null beside the cells. */
-function cellUnder(view, { frame, picture, field }, event) {
+function cellUnder(view, { frame, picture }, event) {
   if (!frame) return null;
-  const box = field.getBoundingClientRect();
-  const row = floor(((event.clientY - box.top - frame.y) / frame.h) * picture.rows);
-  const column = floor(((event.clientX - box.left - frame.x) / frame.w) * picture.columns);
+  const row = floor(((event.offsetY - frame.y) / frame.h) * picture.rows);
+  const column = floor(((event.offsetX - frame.x) / frame.w) * picture.columns);
   if (row < 0 || column < 0 || row >= picture.rows || column >= picture.columns) return null;
   const { queries, keys } = stackNow(view);
   return { query: clamp(row * picture.rowStep, queries - 1), key: clamp(column * picture.columnStep, keys - 1) };

@@ -41,11 +41,15 @@ function fillChoice(view, { choice, size }) {
   setText(size, `${plural(stack.layers.length, "layer")} × ${heads.length === 1 ? plural(heads[0], "head") : "heads"}`);
 }
 
+/** How wide a head may be, CSS pixels. */
+const headWidth = (view) =>
+  max(5, min(44, floor(((view.widths["heads-width"] ?? 400) - LABEL) / max(...stackNow(view).layers))));
+
 /** One button a head; rebuilt only when the stack or the room changes. */
 function buildGrid(view, parts) {
   const { layers } = stackNow(view);
   const most = max(...layers);
-  const wide = max(5, min(44, floor(((view.widths["heads-width"] ?? 400) - LABEL) / most)));
+  const wide = headWidth(view);
   const tall = min(wide, max(14, floor(TALLEST_GRID / layers.length)));
   const key = `${view.state.stack} ${wide} ${tall} ${layers.join()}`;
   if (parts.key === key) return;

@@ -43,12 +43,11 @@ function offerNext(view, next) {
 function drawPair(view, parts) {
   if (!isCurrent(view, "pair", { stack: view.state.stack })) return;
   const { layers } = stackNow(view);
-  const most = max(...layers);
-  parts.wide = max(5, min(44, floor(((view.widths["heads-width"] ?? 400) - LABEL) / most)));
+  parts.wide = headWidth(view);
   parts.tall = layers.length > 8 ? 14 : 20;
   const { wide, tall } = parts;
   const weights = floatsOf(view.shown.pair);
-  const pen = penOn(view, parts.canvas, LABEL + most * wide, layers.length * tall);
+  const pen = penOn(view, parts.canvas, LABEL + max(...layers) * wide, layers.length * tall);
   layers.forEach((_, layer) => pen.text(LABEL - 5, layer * tall + tall / 2 + 3, `L${layer}`, { anchor: "end" }));
   eachHead(layers, parts, (x, y, layer, head, index) => {
     const p = weights[index];
@@ -72,10 +71,9 @@ function sayStrongest(view, best, weights) {
   put(best, h("span.soft", "strongest: "), ...top.flatMap((index) => [entry(index), " "]));
 }
 
-function chooseInPair(view, { canvas, wide, tall }, event) {
-  const box = canvas.getBoundingClientRect();
-  const layer = floor((event.clientY - box.top) / tall);
-  const head = floor((event.clientX - box.left - LABEL) / wide);
+function chooseInPair(view, { wide, tall }, event) {
+  const layer = floor(event.offsetY / tall);
+  const head = floor((event.offsetX - LABEL) / wide);
   if (head >= 0 && head < (stackNow(view).layers[layer] ?? 0)) choose(view, { layer, head });
 }
 

@@ -13,7 +13,7 @@ function rowPanel(view) {
     h("th", { scope: "col", class: i === 3 ? "number" : "" }, name || h("span.unseen", "bar"))));
   const table = h("table.top", h("caption.unseen", "Largest keys of the query"), h("thead", head), body);
   const tileTable = tableBehind("These cells as a table", () => tileAsTable(view));
-  hear(tile, "click", (event) => chooseInTile(view, tile, event));
+  hear(tile, "click", (event) => chooseInTile(view, event));
   part(view, "query stack row meta sink", () => sayRow(view, title, sum));
   part(view, "tile theme scale row-width hover query key row", () => drawTile(view, tile, tileTable));
   part(view, "row key sink", () => fillTop(view, body));
@@ -81,13 +81,12 @@ function drawTileNames(view, pen, { left, top, side, head, at }) {
   }
 }
 
-function chooseInTile(view, canvas, event) {
+function chooseInTile(view, event) {
   if (!view.shown.tile) return;
   const { head } = view.shown.tile;
   const { left, top, side } = tileFrame(view, head);
-  const box = canvas.getBoundingClientRect();
-  const column = floor((event.clientX - box.left - left) / side);
-  const row = floor((event.clientY - box.top - top) / side);
+  const column = floor((event.offsetX - left) / side);
+  const row = floor((event.offsetY - top) / side);
   const inside = row >= 0 && column >= 0 && row < head.rows && column < head.columns;
   if (inside) choose(view, { query: head.query + row, key: head.key + column });
 }

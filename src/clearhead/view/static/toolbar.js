@@ -45,7 +45,7 @@ function stackTab(view, { id, missing }) {
   const click = () => (missing ? announce(view, `${STACK_NAMES[id]}: ${missing}.`) : choose(view, { stack: id }));
   const disabled = missing ? "true" : null;
   const props = { role: "tab", data: { stack: id }, title: missing, "aria-disabled": disabled };
-  return h("button", { type: "button", ...props, listen: { click } }, ...label);
+  return button(label, props, click);
 }
 
 /** Finds a token by a part of it, or goes to a place by its number. */
