@@ -13,10 +13,13 @@ import pytest
 
 import clearhead
 from clearhead.cli import main
+from clearhead.cli.diagnosis import print_diagnosis
 from clearhead.config import Attention, FeedForward, Layer, Positions, Stack, TransformerConfig
 from clearhead.model.transformer import Transformer
 from clearhead.text.build import word_tokenizer
 from clearhead.text.pair import Pair
+from clearhead.train.doctor import Diagnosis
+from clearhead.train.examine import Finding
 from clearhead.train.recipe import Recipe, fields
 
 VERBS = [
@@ -237,6 +240,29 @@ def test_train_run_a_recipe_look_at_its_data_and_score_it(call: Callable[..., Sa
     text.write_text("\n".join(f"line {i} of it" for i in range(60)))
     clean = call("doctor", text, "--quick")
     assert (clean.returncode, clean.stdout.strip().split("\n")[-1]) == (0, "nothing to mend")
+
+
+def test_the_doctor_gives_numbers_with_units_side_by_side_in_any_width(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    side = {"tokens": 7837, "per_row": 11.0, "longest": 1839, "largest_id": 511, "vocabulary": 512, "unknown": 0.0123}
+    facts = {"task": "translate", "rows": 380, "source": side, "target": {**side, "tokens": 84080}, "steps": 200}
+    facts |= {"seconds_per_step": 0.6617, "seconds": 4322.0, "memory_gb": 0.591, "padding": 0.1797, "other_part": 3}
+    long = Finding("fault", "1 row without a text on some side (row 10); take them out of it")
+    monkeypatch.setenv("COLUMNS", "50")
+    for terminal in (True, False):
+        monkeypatch.setattr("sys.stdout.isatty", lambda terminal=terminal: terminal)
+        print_diagnosis(Diagnosis(facts, [long]))
+        lines = [line.rstrip() for line in capsys.readouterr().out.split("\n")]
+        table, findings = lines[: lines.index("")], lines[lines.index("") + 1 :]
+        assert "tokens                          7,837  84,080" in table
+        assert "unknown tokens                 1.23 %  1.23 %" in table
+        assert "time of all steps          1 h 12 min" in table
+        assert "other part                          3" in table
+        assert max(map(len, table)) <= 50
+        assert not [line for line in table if "_" in line]
+        wrapped = ["fault: 1 row without a text on some side (row 10);", "  take them out of it"]
+        assert findings == [*(wrapped if terminal else ["fault: " + long.what]), "1 to mend", ""]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from clearhead.cli.options import Device, Dtype, Json, Model, Threads, app, check_device, load, show, use, width
+from clearhead.cli.options import Device, Dtype, Json, Model, Threads, app, check_device, load, show, use
 from clearhead.train import recipe as recipes
 from clearhead.train.recipe import Recipe, Saving, Source, explained, read_recipe
 
@@ -185,31 +185,10 @@ def doctor(
     if as_json:
         show(found.to_dict())
     else:
-        _print_diagnosis(found)
+        from clearhead.cli.diagnosis import print_diagnosis
+
+        print_diagnosis(found)
     raise typer.Exit(1 if found.faults else 0)
-
-
-def _print_diagnosis(found: Any) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table.grid(padding=(0, 3))
-    for name, value in found.facts.items():
-        table.add_row(name.replace("_", " "), _number(value))
-    console = Console(width=width(), highlight=False)
-    console.print(table)
-    console.print()
-    for level, what in found.findings:
-        console.print(f"{level}: {what}", soft_wrap=True, markup=False)
-    console.print("nothing to mend" if not found.faults else f"{found.faults} to mend")
-
-
-def _number(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name.replace('_', ' ')} {_number(part)}" for name, part in value.items())
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 @app.command()

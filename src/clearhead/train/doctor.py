@@ -79,14 +79,15 @@ def task_of_data(names: Sequence[str], start: str | None) -> Literal["lm", "tran
 def _look(recipe: Recipe, try_steps: bool, found: Diagnosis) -> None:
     texts = read_texts(recipe.data, recipe.task == "translate")
     counts = examine_rows(texts)
-    found.facts |= {"task": recipe.task, **counts.facts()}
-    found.findings += told(counts, texts.train.rows.running)
+    running = texts.train.rows.running
+    found.facts |= {"task": recipe.task, **counts.facts(running, recipe.task == "translate")}
+    found.findings += told(counts, running)
     model = begin(recipe, texts, Spread(device=recipe.device))
     limit = _positions(model) if recipe.data.longest is None and recipe.task == "translate" else None
     cut = recipe if limit is None else replace(recipe, data=replace(recipe.data, longest=limit))  # to count them all
     with tempfile.TemporaryDirectory() as folder:
         parts = TASKS[recipe.task](cut, texts).data(model, Path(folder))
-        sizes = _sizes(parts, model, texts.train.rows.running)
+        sizes = _sizes(parts, model, running)
         found.facts |= sizes
         found.findings += _of_ids(sizes, parts, model, recipe, counts.rows + counts.kept)
         if try_steps:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from clearhead.train.data_files import Texts
 from clearhead.train.data_rows import Row, kind, opened
@@ -74,11 +74,12 @@ class Counts:
     leaked: int = 0  # of those kept, the ones that are trained on too
     checked: int = 0  # of those kept, the ones that could be
 
-    def facts(self) -> dict[str, Any]:
-        """As numbers."""
-        lists = {"empty": len(self.empty), "uneven": len(self.uneven)}
-        names = ("rows", "kept", "characters", "copied", "doubled", "leaked")
-        return {**{name: getattr(self, name) for name in names}, **lists}
+    def facts(self, running: bool, pairs: bool) -> dict[str, int]:
+        """As numbers, those that mean something: running text has no rows."""
+        of_rows = {"rows": self.rows, "kept": self.kept, "empty": len(self.empty)}
+        of_pairs = {"uneven": len(self.uneven), "copied": self.copied}
+        always = {"characters": self.characters, "doubled": self.doubled, "leaked": self.leaked}
+        return ({} if running else of_rows) | (of_pairs if pairs else {}) | always
 
 
 def examine_rows(texts: Texts) -> Counts:
