@@ -29,15 +29,15 @@ def main() -> None:
     plain = task.config()
     assert plain.encoder is not None
     assert plain.decoder is not None
-    recipes = {"AdamW": replace(plan.recipe, rates=Rates(adamw=2e-3)), "Muon": plan.recipe}
-    for (name, recipe), scale in itertools.product(recipes.items(), (1.0, plain.dim**0.5)):
+    ways = {"AdamW": replace(plan.args, rates=Rates(adamw=2e-3)), "Muon": plan.args}
+    for (name, args), scale in itertools.product(ways.items(), (1.0, plain.dim**0.5)):
         torch.manual_seed(chosen.seed)
         model = Transformer(plain)
         # The factor comes in after the draw: embeddings keep unit variance, as if nobody had thought of it.
         for stack in (model.encoder, model.decoder):
             assert stack is not None
             stack.form = replace(stack.form, embedding_scale=scale)
-        history = train(model, task.stream(chosen.seed), recipe)
+        history = train(model, task.stream(chosen.seed), args)
         share = exact_match(model, task, draws("hashed", TESTED)).share
         print(f"{name}, embedding x {scale:g}: {100 * share:.2f} % right after {len(history.losses)} steps", flush=True)
 

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from clearhead.config import Attention, FeedForward, Layer, Norm, Rotary, Stack, TransformerConfig
 from clearhead.model.transformer import Transformer
-from clearhead.train.loop import Recipe, train
+from clearhead.train.loop import TrainingArguments, train
 from clearhead.train.optimizer import Rates
 from clearhead.train.schedule import cosine
 from measure import save, versions
@@ -104,14 +104,14 @@ def ours(ids: Tensor, size: Size, seconds: float, seed: int) -> tuple[Transforme
     torch.manual_seed(seed)
     model = Transformer(TransformerConfig(dim=size.dim, norm=Norm(kind="rms"), decoder=stack, init_std=0.02))
     given = ({"input_ids": rows, "labels": rows} for rows in blocks(ids, seed))
-    recipe = Recipe(steps=20, rates=Rates(adamw=4e-3, muon=0.02, decay=DECAY), schedule=cosine(2, 20))
+    args = TrainingArguments(steps=20, rates=Rates(adamw=4e-3, muon=0.02, decay=DECAY), schedule=cosine(2, 20))
     tried = Transformer(model.config)
     tried.load_state_dict(model.state_dict())
     started = time.process_time()
-    train(tried, given, recipe)  # only to see how long a step takes
+    train(tried, given, args)  # only to see how long a step takes
     took = time.process_time() - started
-    steps = max(int((seconds - took) / took * recipe.steps), 1)
-    train(model, given, replace(recipe, steps=steps, schedule=cosine(min(WARMUP, steps // 10), steps)))
+    steps = max(int((seconds - took) / took * args.steps), 1)
+    train(model, given, replace(args, steps=steps, schedule=cosine(min(WARMUP, steps // 10), steps)))
     return model, time.process_time() - started, steps
 
 

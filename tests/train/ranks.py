@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from clearhead.model.transformer import Transformer
-from clearhead.train.loop import Recipe, train
+from clearhead.train.loop import TrainingArguments, train
 from clearhead.train.loss import IGNORED, Batch
 from clearhead.train.optimizer import Rates
 from clearhead.train.save import Checkpoint, load_checkpoint, save_checkpoint
@@ -20,7 +20,9 @@ from train.test_loss import small
 STEPS, HALF = 6, 3
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 RATES = Rates(adamw=0.01, decay=0.1, frozen=("encoder.layers.0.feed_forward.up.bias",))
-RECIPE = Recipe(steps=STEPS, rates=RATES, schedule=cosine(2, STEPS), smoothing=0.1, accumulate=2, save_every=HALF)
+ARGS = TrainingArguments(
+    steps=STEPS, rates=RATES, schedule=cosine(2, STEPS), smoothing=0.1, accumulate=2, save_every=HALF
+)
 
 
 def tied(dtype: torch.dtype) -> Transformer:
@@ -54,7 +56,7 @@ def run(folder: Path, name: str, dtype: str, here: Spread = ALONE, begun: Path |
         save_checkpoint(reached, folder / f"{name}-{dtype}-{reached.step}", here)
 
     done = 0 if start is None else start.step
-    return train(model, batches(here, done), RECIPE, save=save, start=start, here=here).losses
+    return train(model, batches(here, done), ARGS, save=save, start=start, here=here).losses
 
 
 def main(folder: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from clearhead.train.alarms import alarms, first_bad
-from clearhead.train.loop import Recipe, train
+from clearhead.train.loop import TrainingArguments, train
 from clearhead.train.loss import Batch
 from clearhead.train.optimizer import Rates, freeze
 from clearhead.train.schedule import cosine
@@ -34,9 +34,9 @@ def test_trn_15_the_first_bad_place_is_named_with_the_step(name: str, place: str
             model.get_parameter(name).data.fill_(math.nan)
         return False
 
-    recipe = Recipe(steps=9, rates=Rates(), schedule=cosine(1, 9))
+    args = TrainingArguments(steps=9, rates=Rates(), schedule=cosine(1, 9))
     with pytest.raises(ValueError, match=rf"step 3: the gradient is nan, .* forward pass first at {place}"):
-        train(model, given, recipe, after=spoil)
+        train(model, given, args, after=spoil)
     rest = {key: p for key, p in model.named_parameters() if key != name}
     assert all(torch.equal(p, before[key]) for key, p in rest.items()), "no step is made with such gradients"
 

@@ -10,7 +10,7 @@ from clearhead.lens.record import record
 from clearhead.model.transformer import Transformer
 from clearhead.tap import Tap
 from clearhead.train.compute import check_compiler, layers_as
-from clearhead.train.loop import Recipe, aside, backward, train
+from clearhead.train.loop import TrainingArguments, aside, backward, train
 from clearhead.train.loss import IGNORED, Batch
 from clearhead.train.optimizer import Rates
 from clearhead.train.schedule import cosine
@@ -94,8 +94,8 @@ def test_bf16_keeps_weights_and_gradients_in_float32_and_learns_as_well() -> Non
     for dtype in ("float32", "bfloat16"):
         torch.manual_seed(0)
         model = small("both").float()
-        recipe = Recipe(steps=60, rates=Rates(adamw=0.01, muon=0.02), schedule=cosine(6, 60), dtype=dtype)
-        losses[dtype] = train(model, copying(0), recipe).losses[-1]
+        args = TrainingArguments(steps=60, rates=Rates(adamw=0.01, muon=0.02), schedule=cosine(6, 60), dtype=dtype)
+        losses[dtype] = train(model, copying(0), args).losses[-1]
         assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert losses["bfloat16"] != losses["float32"]
     assert losses["bfloat16"] == pytest.approx(losses["float32"], abs=0.1)
@@ -110,11 +110,11 @@ def test_without_a_compiler_there_is_one_sentence(monkeypatch: pytest.MonkeyPatc
 def test_patience_ends_the_training_after_so_many_worse_scores() -> None:
     scores: Iterator[float] = iter([3.0, 2.0, 2.5, 2.0, 1.0])
     saved: list[int] = []
-    recipe = Recipe(steps=20, rates=Rates(), schedule=cosine(2, 20), evaluate_every=2, patience=2)
+    args = TrainingArguments(steps=20, rates=Rates(), schedule=cosine(2, 20), evaluate_every=2, patience=2)
     history = train(
         small("both").float(),
         copying(0),
-        recipe,
+        args,
         evaluate=lambda model: next(scores),
         save=lambda reached: saved.append(reached.step),
     )
@@ -130,8 +130,8 @@ def test_evaluation_leaves_no_trace_in_the_random_numbers() -> None:
         for module in model.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.3
-        recipe = Recipe(steps=6, rates=Rates(), schedule=cosine(2, 6), evaluate_every=every)
-        return train(model, copying(0), recipe, evaluate=lambda model: float(torch.rand(()))).losses
+        args = TrainingArguments(steps=6, rates=Rates(), schedule=cosine(2, 6), evaluate_every=every)
+        return train(model, copying(0), args, evaluate=lambda model: float(torch.rand(()))).losses
 
     assert run(2) == run(0)
 

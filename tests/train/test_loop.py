@@ -11,7 +11,7 @@ from torch.optim import AdamW, Muon
 from clearhead.model.transformer import Transformer
 from clearhead.tap import SILENT, Tap
 from clearhead.train.drop_heads import DropHeads
-from clearhead.train.loop import History, Recipe, train
+from clearhead.train.loop import History, TrainingArguments, train
 from clearhead.train.loss import Batch
 from clearhead.train.optimizer import Rates, clip, optimizers, set_rates
 from clearhead.train.progress import Progress
@@ -29,8 +29,8 @@ def copying(seed: int) -> Iterator[Batch]:
 def run(seed: int, **settings: object) -> tuple[Transformer, History]:
     torch.manual_seed(seed)
     model = small("both").float()
-    recipe = Recipe(steps=60, rates=Rates(adamw=0.01, muon=0.02), schedule=cosine(6, 60), **settings)
-    return model, train(model, copying(seed), recipe)
+    args = TrainingArguments(steps=60, rates=Rates(adamw=0.01, muon=0.02), schedule=cosine(6, 60), **settings)
+    return model, train(model, copying(seed), args)
 
 
 def test_it_learns_and_counts() -> None:
@@ -57,8 +57,8 @@ def test_evaluation_happens_when_asked_and_in_eval_mode() -> None:
         return 0.25
 
     torch.manual_seed(0)
-    recipe = Recipe(steps=7, rates=Rates(), schedule=cosine(1, 7), evaluate_every=3)
-    history = train(small("both").float(), copying(0), recipe, evaluate=score)
+    args = TrainingArguments(steps=7, rates=Rates(), schedule=cosine(1, 7), evaluate_every=3)
+    history = train(small("both").float(), copying(0), args, evaluate=score)
     assert history.scores == [(3, 0.25), (6, 0.25)]
     assert modes == [False, False]
 
@@ -123,8 +123,8 @@ def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
 def test_accumulated_batches_make_one_step() -> None:
     torch.manual_seed(0)
     batch = next(copying(0))
-    recipe = Recipe(steps=2, rates=Rates(), schedule=cosine(1, 2), accumulate=3)
-    history = train(small("both").float(), repeat(batch), recipe)
+    args = TrainingArguments(steps=2, rates=Rates(), schedule=cosine(1, 2), accumulate=3)
+    history = train(small("both").float(), repeat(batch), args)
     assert len(history.losses) == 2
     assert history.tokens == 2 * 3 * 64
 
@@ -145,7 +145,7 @@ def test_drop_heads_zeroes_whole_heads_of_its_part_and_keeps_the_mean() -> None:
         DropHeads({"*": 1.0})
 
 
-def test_a_recipes_tap_hears_the_training_and_nothing_stays_behind() -> None:
+def test_the_tap_of_a_training_hears_the_training_and_nothing_stays_behind() -> None:
     class Silencer(Tap):
         def at(self, name: str) -> Tap:
             return self
@@ -155,25 +155,25 @@ def test_a_recipes_tap_hears_the_training_and_nothing_stays_behind() -> None:
 
     torch.manual_seed(0)
     model = small("both").float()
-    recipe = Recipe(steps=2, rates=Rates(), schedule=cosine(1, 2), tap=Silencer())
-    history = train(model, copying(0), recipe)
+    args = TrainingArguments(steps=2, rates=Rates(), schedule=cosine(1, 2), tap=Silencer())
+    history = train(model, copying(0), args)
     assert history.losses == pytest.approx([math.log(11)] * 2, rel=1e-5)
     assert model.tap is SILENT
 
 
 def test_after_hears_of_each_step_and_can_end_the_training_which_is_saved() -> None:
     saved: list[int] = []
-    recipe = Recipe(steps=9, rates=Rates(), schedule=cosine(1, 9), save_every=2)
+    args = TrainingArguments(steps=9, rates=Rates(), schedule=cosine(1, 9), save_every=2)
     model = small("both").float()
     history = train(
         model,
         copying(0),
-        recipe,
+        args,
         save=lambda reached: saved.append(reached.step),
         after=lambda reached, history: len(history.losses) == reached.step == 5,
     )
     assert len(history.losses) == 5
     assert saved == [2, 4, 5]
     assert not model.training
-    train(model, copying(0), recipe, save=lambda reached: saved.append(reached.step))
+    train(model, copying(0), args, save=lambda reached: saved.append(reached.step))
     assert saved[3:] == [2, 4, 6, 8, 9]

@@ -14,7 +14,7 @@ from torch import Tensor
 from clearhead.families.load import load, save
 from clearhead.families.store import read_tensors
 from clearhead.model.transformer import Transformer
-from clearhead.train.loop import Recipe, train
+from clearhead.train.loop import TrainingArguments, train
 from clearhead.train.optimizer import Rates
 from clearhead.train.save import (
     RANDOM,
@@ -30,7 +30,7 @@ from train.test_loop import copying
 from train.test_loss import small
 
 RATES = Rates(adamw=0.01, muon=0.02, decay=0.1)
-RECIPE = Recipe(steps=6, rates=RATES, schedule=cosine(2, 6), save_every=3)
+ARGS = TrainingArguments(steps=6, rates=RATES, schedule=cosine(2, 6), save_every=3)
 
 
 def fresh() -> Transformer:
@@ -40,16 +40,14 @@ def fresh() -> Transformer:
 
 def test_trn_03_three_steps_a_new_process_and_three_more_are_six(tmp_path: Path) -> None:
     whole = fresh()
-    losses = train(
-        whole, copying(0), RECIPE, save=lambda c: c.step == 3 and save_checkpoint(c, tmp_path / "half")
-    ).losses
+    losses = train(whole, copying(0), ARGS, save=lambda c: c.step == 3 and save_checkpoint(c, tmp_path / "half")).losses
     save(whole, tmp_path / "whole")
     code = (
         "import sys, itertools, json, torch; torch.set_num_threads(1)\n"
         "from train.test_save import *\n"
         "start = load_checkpoint(sys.argv[1] + '/half', RATES)\n"
         "batches = itertools.islice(copying(0), 3, None)\n"
-        "history = train(start.model, batches, RECIPE, start=start)\n"
+        "history = train(start.model, batches, ARGS, start=start)\n"
         "save(start.model, sys.argv[1] + '/resumed')\n"
         "print(json.dumps(history.losses))\n"
     )
@@ -67,16 +65,16 @@ def test_trn_03_three_steps_a_new_process_and_three_more_are_six(tmp_path: Path)
 
 def test_going_on_without_the_optimizers_state_would_differ(tmp_path: Path) -> None:
     whole = fresh()
-    train(whole, copying(0), RECIPE, save=lambda c: c.step == 3 and save_checkpoint(c, tmp_path / "half"))
+    train(whole, copying(0), ARGS, save=lambda c: c.step == 3 and save_checkpoint(c, tmp_path / "half"))
     start = load_checkpoint(tmp_path / "half", RATES)
-    forgetful = replace(RECIPE, steps=3)
+    forgetful = replace(ARGS, steps=3)
     train(start.model, itertools.islice(copying(0), 3, None), forgetful)
     assert not all(torch.equal(p, q) for p, q in zip(whole.parameters(), start.model.parameters(), strict=True))
 
 
 def test_a_checkpoint_holds_five_files_without_pickle_and_loads_as_a_model(tmp_path: Path) -> None:
     model = fresh()
-    train(model, copying(0), replace(RECIPE, steps=3), save=lambda c: save_checkpoint(c, tmp_path / "c"))
+    train(model, copying(0), replace(ARGS, steps=3), save=lambda c: save_checkpoint(c, tmp_path / "c"))
     names = {p.name for p in (tmp_path / "c").iterdir()}
     assert names == {"config.json", "model.safetensors", "training.json", "training.safetensors"} | {RANDOM}
     assert all(torch.equal(p, q) for p, q in zip(load(tmp_path / "c").parameters(), model.parameters(), strict=True))
@@ -90,17 +88,17 @@ def test_trn_05_weights_only_can_be_started_from_but_not_resumed(tmp_path: Path)
 
 def test_other_optimizers_are_refused(tmp_path: Path) -> None:
     model = fresh()
-    train(model, copying(0), replace(RECIPE, steps=3), save=lambda c: save_checkpoint(c, tmp_path / "c"))
+    train(model, copying(0), replace(ARGS, steps=3), save=lambda c: save_checkpoint(c, tmp_path / "c"))
     with pytest.raises(ValueError, match="was trained by 2 optimizers, but the rates name 1"):
         load_checkpoint(tmp_path / "c", Rates())
 
 
 def test_saving_does_not_disturb_training(tmp_path: Path) -> None:
     quiet, saved = fresh(), fresh()
-    train(quiet, copying(0), RECIPE)
+    train(quiet, copying(0), ARGS)
     torch.manual_seed(0)
     saved = fresh()
-    train(saved, copying(0), RECIPE, save=lambda c: save_checkpoint(c, tmp_path / "c"))
+    train(saved, copying(0), ARGS, save=lambda c: save_checkpoint(c, tmp_path / "c"))
     assert all(torch.equal(p, q) for p, q in zip(quiet.parameters(), saved.parameters(), strict=True))
     assert isinstance(load_checkpoint(tmp_path / "c", RATES), Checkpoint)
     assert load_checkpoint(tmp_path / "c", RATES).step == 6

@@ -14,7 +14,7 @@ from clearhead.families.store import new_folder, write_json
 from clearhead.model.transformer import Transformer
 from clearhead.text.pair import Pair
 from clearhead.train.drop_heads import DropHeads
-from clearhead.train.loop import History, Recipe, train
+from clearhead.train.loop import History, TrainingArguments, train
 from clearhead.train.optimizer import Rates
 from clearhead.train.progress import Progress
 from clearhead.train.schedule import cosine
@@ -34,13 +34,13 @@ class Plan:
     steps: int | None = None  # None: as many as the units need
 
     @property
-    def recipe(self) -> Recipe:
+    def args(self) -> TrainingArguments:
         """Muon with strong weight decay learns quickest. Heads left out at random must each find the right word alone
         (across), and leave each word's meaning where the word stands (in the encoder).
         """
         steps = STEPS[self.task.units, self.task.to] if self.steps is None else self.steps
         rates = Rates(adamw=2e-3, muon=0.02, decay=0.3)
-        return Recipe(steps=steps, rates=rates, schedule=cosine(steps // 10, steps), tap=DropHeads(DROPPED))
+        return TrainingArguments(steps=steps, rates=rates, schedule=cosine(steps // 10, steps), tap=DropHeads(DROPPED))
 
 
 @dataclass
@@ -86,17 +86,17 @@ class Result:
 
 def run(plan: Plan, folder: str | Path, progress: bool = True) -> Result:
     """Train, score and save into `folder`, which is replaced only once everything is there."""
-    if plan.recipe.steps < 1:
-        raise ValueError(f"steps is {plan.recipe.steps}; train for at least 1")
+    if plan.args.steps < 1:
+        raise ValueError(f"steps is {plan.args.steps}; train for at least 1")
     torch.manual_seed(plan.seed)
     model = Transformer(plan.task.config(plan.positions))
     model.tokenizer = plan.task.tokenizer
     with new_folder(folder) as fresh:
         if progress:
-            with Progress(plan.recipe.steps, "training") as bar:
-                history = train(model, plan.task.stream(plan.seed), plan.recipe, progress=bar)
+            with Progress(plan.args.steps, "training") as bar:
+                history = train(model, plan.task.stream(plan.seed), plan.args, progress=bar)
         else:
-            history = train(model, plan.task.stream(plan.seed), plan.recipe)
+            history = train(model, plan.task.stream(plan.seed), plan.args)
         result = score(plan, model, history)
         write(model, fresh)
         write_json(fresh / "report.json", result.report)

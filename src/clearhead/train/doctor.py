@@ -26,7 +26,7 @@ from clearhead.train.loop import train
 from clearhead.train.loss import IGNORED, Batch
 from clearhead.train.progress import memory
 from clearhead.train.recipe import Recipe
-from clearhead.train.run import settings
+from clearhead.train.run import training_arguments
 from clearhead.train.spread import Spread
 from clearhead.train.start import begin, task_for
 from clearhead.train.task import TASKS
@@ -163,23 +163,21 @@ def _of_ids(sizes: dict[str, Any], parts: Parts, model: Transformer, recipe: Rec
 
 def _tried(model: Transformer, parts: Parts, recipe: Recipe) -> dict[str, Any]:
     """What a run would take, from a few real steps."""
-    course, times = settings(recipe, parts), [time.perf_counter()]
+    args, times = training_arguments(recipe, parts), [time.perf_counter()]
     batches = [batch for batch, _ in zip(stream(parts.train, recipe.seed), range(TRIED), strict=False)]
-    moved = (
-        {name: tensor.to(recipe.device) for name, tensor in batch.items()} for batch in batches * course.accumulate
-    )
+    moved = ({name: tensor.to(recipe.device) for name, tensor in batch.items()} for batch in batches * args.accumulate)
 
     def after(*reached: Any) -> bool:
         times.append(time.perf_counter())
         return False
 
-    train(model, moved, replace(course, steps=TRIED, evaluate_every=0), after=after)
+    train(model, moved, replace(args, steps=TRIED, evaluate_every=0), after=after)
     step = statistics.median(np.diff(times)[1:])
     real = sum(_real(batch, recipe.task == "translate") for batch in batches)
     return {
-        "steps": course.steps,
+        "steps": args.steps,
         "seconds_per_step": float(step),
-        "seconds": float(step) * course.steps,
+        "seconds": float(step) * args.steps,
         "memory_gb": memory(),
         "batches_per_epoch": parts.train.per_epoch,
         "padding": 1 - real / sum(batch["labels"].numel() for batch in batches),

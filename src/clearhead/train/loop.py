@@ -21,7 +21,7 @@ from clearhead.train.spread import ALONE, Spread
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class TrainingArguments:
     """How to train; what to train on is the stream of batches."""
 
     steps: int
@@ -63,7 +63,7 @@ class History:
 def train(
     model: Transformer,
     batches: Iterator[Batch],
-    recipe: Recipe,
+    args: TrainingArguments,
     evaluate: Callable[[Transformer], float] | None = None,
     progress: Progress | None = None,
     save: Callable[[Checkpoint], None] | None = None,
@@ -72,7 +72,7 @@ def train(
     best: Callable[[Transformer], None] | None = None,
     here: Spread = ALONE,
 ) -> History:
-    """Train the model in place up to step `recipe.steps`, or until patience ends; it is left in eval mode.
+    """Train the model in place up to step `args.steps`, or until patience ends; it is left in eval mode.
 
     after: told of each step when it is done; True saves and ends the training there. The last step is always saved.
     evaluate: given the model in eval mode, with complete weights; a lower score is better.
@@ -83,29 +83,29 @@ def train(
     Raises ValueError if a gradient is not finite, naming the step, the first parameter and the first bad place before.
     """
     if start is None:
-        freeze(model, recipe.rates.frozen)
+        freeze(model, args.rates.frozen)
         here.shard(model)
-        start = Checkpoint(model, optimizers(model, recipe.rates), 0)
+        start = Checkpoint(model, optimizers(model, args.rates), 0)
         if here.rank:  # dropout is drawn for each process anew, where the model was drawn alike for all
             torch.manual_seed(torch.initial_seed() + here.rank)
     history, movers = History(scores=[*start.scores]), start.movers
     called = here.wrapped(model.train())
-    with layers_as(model, recipe.compiled, recipe.again):
-        for step in range(start.step + 1, recipe.steps + 1):
-            if history.tired(recipe.patience):
+    with layers_as(model, args.compiled, args.again):
+        for step in range(start.step + 1, args.steps + 1):
+            if history.tired(args.patience):
                 break
             started = time.perf_counter()
-            set_rates(movers, recipe.schedule(step))
-            own = [next(batches) for _ in range(recipe.accumulate)]
-            loss, count = backward(model, own, recipe.smoothing, recipe.tap, recipe.dtype, called, here)
-            history.norm = _clipped(model, own, recipe, step)
+            set_rates(movers, args.schedule(step))
+            own = [next(batches) for _ in range(args.accumulate)]
+            loss, count = backward(model, own, args.smoothing, args.tap, args.dtype, called, here)
+            history.norm = _clipped(model, own, args, step)
             for mover in movers:
                 mover.step()
                 mover.zero_grad()
             history.losses.append(loss)
             history.tokens += count
             history.seconds += time.perf_counter() - started
-            if evaluate is not None and recipe.evaluate_every and step % recipe.evaluate_every == 0:
+            if evaluate is not None and args.evaluate_every and step % args.evaluate_every == 0:
                 with aside(model, here) as complete:
                     history.scores.append((step, here.agreed(evaluate(complete))))
                     if best is not None and history.is_best():
@@ -114,8 +114,8 @@ def train(
                 progress.show(loss, history.tokens / history.seconds)
             reached = Checkpoint(model, movers, step, tuple(history.scores))
             (stopped,) = here.total(after is not None and after(reached, history))
-            last = bool(stopped) or step == recipe.steps or history.tired(recipe.patience)
-            if save is not None and (last or (recipe.save_every and step % recipe.save_every == 0)):
+            last = bool(stopped) or step == args.steps or history.tired(args.patience)
+            if save is not None and (last or (args.save_every and step % args.save_every == 0)):
                 save(reached)
             if stopped:
                 break
@@ -152,11 +152,11 @@ def backward(
     return mean, int(count)
 
 
-def _clipped(model: Transformer, batches: list[Batch], recipe: Recipe, step: int) -> float:
+def _clipped(model: Transformer, batches: list[Batch], args: TrainingArguments, step: int) -> float:
     try:
-        return clip(model, recipe.clip, step)
+        return clip(model, args.clip, step)
     except ValueError as error:
-        place = first_bad(model, batches, recipe.dtype)
+        place = first_bad(model, batches, args.dtype)
         found = "the forward pass is finite" if place is None else f"in the forward pass first at {place}"
         raise ValueError(f"{error}; {found}") from error
 

@@ -12,7 +12,6 @@ from safetensors import SafetensorError
 
 from clearhead.families.store import read_json
 from clearhead.model.transformer import Transformer
-from clearhead.train import loop
 from clearhead.train.data import Parts, stream
 from clearhead.train.folder import (
     ASKED,
@@ -27,7 +26,7 @@ from clearhead.train.folder import (
     read_log,
 )
 from clearhead.train.keep import check_space, given, keep, keep_best
-from clearhead.train.loop import train
+from clearhead.train.loop import TrainingArguments, train
 from clearhead.train.loss import Batch
 from clearhead.train.optimizer import Rates, optimizers
 from clearhead.train.page import machine, page
@@ -61,14 +60,14 @@ def rates(recipe: Recipe) -> Rates:
     )
 
 
-def settings(recipe: Recipe, parts: Parts) -> loop.Recipe:
+def training_arguments(recipe: Recipe, parts: Parts) -> TrainingArguments:
     """What the loop is to do, with what the recipe leaves open."""
     accumulate = recipe.batch.accumulate
     steps = recipe.steps
     if steps is None:
         assert parts.train.per_epoch is not None, "the recipe has looked"
         steps = min(max(EPOCHS * parts.train.per_epoch // accumulate, FEWEST), MOST)
-    return loop.Recipe(
+    return TrainingArguments(
         steps=steps,
         rates=rates(recipe),
         schedule=schedule(recipe, steps),
@@ -127,7 +126,7 @@ def _run(task: Task, asked: dict[str, Any], folder: Path, resume: bool, here: Sp
     parts = here.ahead(lambda: task.data(model, Path(recipe.data.cache or folder / IDS)))
     if recipe.model.dropout is not None:
         drop(model, recipe.model.dropout)
-    course = settings(recipe, parts)
+    args = training_arguments(recipe, parts)
     if here.first:
         write_recipe(recipe, folder / f".{FILE}.new")
         os.replace(folder / f".{FILE}.new", folder / FILE)
@@ -137,10 +136,10 @@ def _run(task: Task, asked: dict[str, Any], folder: Path, resume: bool, here: Sp
     begun = start is not None
     if start is not None and here.first:
         keep(folder, start.step, recipe.save.keep)
-    movers, saving = optimizers(model, course.rates), recipe.save
+    movers, saving = optimizers(model, args.rates), recipe.save
     check_space(folder, model, movers, saving.keep, saving.keep_best, begun)
-    if _trained(model, parts, task, course, folder, start, here):
-        return _report(task, parts, model, course, folder, here)
+    if _trained(model, parts, task, args, folder, start, here):
+        return _report(task, parts, model, args, folder, here)
     NOTES.warning("stopped and saved in %s; the same line with --resume goes on", folder)
     return None
 
@@ -149,14 +148,14 @@ def _trained(
     model: Transformer,
     parts: Parts,
     task: Task,
-    course: loop.Recipe,
+    args: TrainingArguments,
     folder: Path,
     start: Checkpoint | None,
     here: Spread,
 ) -> bool:
     """Train up to the last step; False if it was stopped before."""
     done = 0 if start is None else start.step
-    batches = stream(parts.train, task.recipe.seed, done * course.accumulate, here.rank, here.ranks)
+    batches = stream(parts.train, task.recipe.seed, done * args.accumulate, here.rank, here.ranks)
 
     def save(reached: Checkpoint) -> None:
         try:
@@ -172,14 +171,14 @@ def _trained(
             keep_best(folder, model)
 
     check_texts(model, task.recipe.watch)
-    quiet = course.steps // 10
+    quiet = args.steps // 10
     watching = Watch(folder, task.recipe.watch, parts.validation, task.samples, here, done, quiet)
-    if done == course.steps:  # killed between the last step and the report
+    if done == args.steps:  # killed between the last step and the report
         return True
-    with watching as watch, Progress(course.steps, "training", done, here.first) as progress:
+    with watching as watch, Progress(args.steps, "training", done, here.first) as progress:
         batches = _moved(batches, here.device)
         try:
-            train(model, batches, course, watch.score, progress, save, start, watch, best, here)
+            train(model, batches, args, watch.score, progress, save, start, watch, best, here)
         except OSError as error:
             raise ValueError(f"{folder} cannot be written to ({error}); {WHOLE}") from error
     return not watch.stopped
@@ -190,14 +189,14 @@ def _moved(batches: Iterator[Batch], device: str) -> Iterator[Batch]:
 
 
 def _report(
-    task: Task, parts: Parts, model: Transformer, course: loop.Recipe, folder: Path, here: Spread
+    task: Task, parts: Parts, model: Transformer, args: TrainingArguments, folder: Path, here: Spread
 ) -> dict[str, Any]:
     """Score the model, let it say something, and write both down: with that the run is finished."""
     model = here.whole(model.eval())
     if here.first:
         name, model = given(folder, model, task.recipe.save, lambda one: evaluate(one, parts.validation).loss)
         log = read_log(folder)
-        report = {**_scored(task, parts, model, course, log), "given": name}
+        report = {**_scored(task, parts, model, args, log), "given": name}
         told = page(folder.name, report, log, read_log(folder, SAMPLES), (folder / FILE).read_text(), machine(here))
         (folder / PAGE).write_text(told, encoding="utf-8")
         put(folder, REPORT, report)
@@ -206,7 +205,7 @@ def _report(
 
 
 def _scored(
-    task: Task, parts: Parts, model: Transformer, course: loop.Recipe, log: list[dict[str, Any]]
+    task: Task, parts: Parts, model: Transformer, args: TrainingArguments, log: list[dict[str, Any]]
 ) -> dict[str, Any]:
     score, steps = evaluate(model, parts.validation), log[-1]["step"]
     per_epoch = parts.train.per_epoch
@@ -218,7 +217,7 @@ def _scored(
         **task.scores(model),
         "training_loss": log[-1]["loss"],
         "steps": steps,
-        "epochs": None if per_epoch is None else steps * course.accumulate / per_epoch,
+        "epochs": None if per_epoch is None else steps * args.accumulate / per_epoch,
         "tokens": sum(line["tokens"] for line in log),
         "train_seconds": sum(line["seconds"] for line in log),
         "parameters": sum(p.numel() for p in model.parameters()),
