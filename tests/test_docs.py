@@ -30,6 +30,8 @@ def test_the_python_of_the_views_page_runs() -> None:
     assert names["row"][8:].eq(-1).all()
     assert f"# {names['picture'].head['text']}" in page
     assert names["page"].startswith("<!doctype html>")
+    assert 0 < max(map(max, names["distances"])) < 1
+    assert names["compared"].startswith("<!doctype html>")
     asked = re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE)
     assert set(asked) == set(QUESTIONS)
 

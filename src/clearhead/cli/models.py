@@ -30,6 +30,8 @@ def look(
     model: Model,
     text: Annotated[str, typer.Argument(help="What the model reads.")],
     to: Annotated[str | None, typer.Option(help="What it is to write; by default what it writes itself.")] = None,
+    against: Annotated[str | None, typer.Option(help="Another text: how far does each head move?")] = None,
+    against_model: Annotated[str | None, typer.Option(help="Another model that reads it.", metavar="MODEL")] = None,
     heads: Annotated[list[str] | None, typer.Option(help="Heads to show one by one, as layer.head.")] = None,
     stat: Annotated[
         str, typer.Option(help="entropy, effective_keys, max, distance, self, previous, first.")
@@ -47,15 +49,24 @@ def look(
     """Where every head of a model looks in a text: a table of all heads, or a map of those asked for.
 
     Example: clearhead look runs/demo "three hundred and seven" --heads 0.2
+
+    Two texts, or two models: clearhead look runs/demo "three hundred and seven" --against "three hundred and nine"
     """
     use(threads)
     chosen = [_head(words) for words in heads or []]
     files = _files(svg=svg, png=png, pdf=pdf)
     pages = [] if html is None else [_there(html)]
+    both = against is not None or against_model is not None
+    if both and files:
+        raise ValueError(f"--{next(iter(files))} draws one look; of two, --html FILE makes a page")
     loaded = load(model, device, dtype)
     from clearhead.view.look import as_text, look
 
     found = look(loaded, text, to, heads=chosen, stat=stat, top=top)
+    if both:
+        other = loaded if against_model is None else load(against_model, device, dtype)
+        names = None if against_model is None or against is not None else (model, against_model)
+        found = found.against(look(other, text if against is None else against, to), names)
     _draw(found, files)
     for page in pages:
         page.write_text(found.html(), encoding="utf-8")

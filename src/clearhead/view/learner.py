@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import webbrowser
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from clearhead.lesson import example as worked
 from clearhead.lesson import page as topic
 from clearhead.view.learner_code import block
 from clearhead.view.learner_mistakes import PAGES, told
-from clearhead.view.page import SHARED, document, inlined, module, policy
+from clearhead.view.page import SHARED, alone
 
 SECTIONS = (
     *("base.css", "learner.css", "learner-narrow.css"),
@@ -77,13 +76,7 @@ def _code() -> dict[str, list[dict[str, Any]]]:
 
 def html() -> str:
     """The page: one file that asks for nothing else, and that no other script can get into."""
-    script = f"{module(SECTIONS)}\n{BEGIN}"
-    data = f'<script type="application/json" id="lesson">{inlined(lesson())}</script>'
-    allowed = f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(script))}">\n'
-    body = f'{data}\n<script type="module">{script}</script>\n'
-    return document(
-        "Attention, worked out", "lesson", body, f'{allowed}<meta name="color-scheme" content="light dark">\n'
-    )
+    return alone("Attention, worked out", "lesson", SECTIONS, BEGIN, lesson())
 
 
 def write(path: str | Path) -> Path:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from clearhead.lens.rows import Weights
 from clearhead.model.transformer import Transformer
+from clearhead.view.against import Comparison, compare
 from clearhead.view.html import MAX_MB, framed, html
 from clearhead.view.reading import Part, Reading, read
 from clearhead.view.scene import Scene, title
@@ -61,10 +62,11 @@ class Look:
             drawn += [_table(part, self.stat)] if not self.heads else []
             for layer, head in chosen:
                 drawn.append(Text(f"\n{part.name}, layer {layer}, head {head}"))
-                drawn.append(self._map(part, layer, head, width))
+                drawn.append(self.map(part, layer, head, width))
         return Group(*drawn)
 
-    def _map(self, part: Part, layer: int, head: int, width: int) -> Text:
+    def map(self, part: Part, layer: int, head: int, width: int = 80) -> Text:
+        """One head: a map, or of a long text the largest weights of each token."""
         if max(len(part.queries), len(part.keys)) <= MAP:
             return heat_map(_one(part, layer, head).dense()[0, 0].tolist(), part.queries, part.keys, width)
         lines = Text()
@@ -82,6 +84,16 @@ class Look:
     def html(self, max_mb: float = MAX_MB) -> str:
         """One file to click through, which needs no network; of the chosen heads it holds exact rows (see html.py)."""
         return html(self._scene(), heads=self.heads, max_mb=max_mb)
+
+    def against(self, other: Look, names: tuple[str, str] | None = None) -> Comparison:
+        """This look, a, beside another, b: of another text or of another model; how far each head moved.
+
+        Tokens are paired (see pairing.py). Heads are compared place by place, or, where the models differ in layers or
+        heads, each of a with the nearest of b. names: of the two; by default their texts, or what the models are.
+
+        Raises ValueError if they have no kind of attention in common, and for texts of more than 512 tokens.
+        """
+        return compare(self, other, (self._scene(), other._scene()), names)
 
     def widget(self) -> Any:
         """The same for a notebook, with the model behind it. Raises ValueError if anywidget is not installed."""
@@ -155,7 +167,7 @@ def _one(part: Part, layer: int, head: int) -> Weights:
     return view
 
 
-def as_text(found: Look, width: int, colour: bool) -> str:
+def as_text(found: Look | Comparison, width: int, colour: bool) -> str:
     """What `clearhead look` prints."""
     return "\n".join(
         to_text(part, colour, width) for part in found.picture(width).renderables if isinstance(part, Text)

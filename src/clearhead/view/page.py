@@ -34,6 +34,12 @@ SCREEN = (
     *("overview.js", "headmarks.js", "matrix.js", "field.js", "row.js", "pair.js", "text.js", "logitlens.js"),
     *("ablate.js", "generate.js", "export.js", "toolbar.js", "keys.js", "screen.js", "index.js"),
 )
+AGAINST = (
+    *("base.css", "alone.css", "against.css"),
+    *SHARED,
+    *("brief.js", "pens.js", "axes.js", "given.js", "headgrid.js", "plate.js"),
+    *("against-data.js", "against-row.js", "against-parts.js", "against.js"),
+)
 BEGIN = 'startPage(document.querySelector("#clearhead"));\n'  # what a page of its own does with the module
 MARGINS = "body { margin: 0 }"
 
@@ -84,3 +90,14 @@ def document(title: str, source: str, body: str, head: str = "", **data: str) ->
         "This page is drawn by a script. If it stays like this, the script did not run.</div>\n"
         f"{body}</body>\n</html>\n"
     )
+
+
+def alone(title: str, source: str, sections: tuple[str, ...], begin: str, given: object) -> str:
+    """A page that is one file: its module, and as JSON under the name of its source everything that it is given."""
+    script = f"{module(sections)}\n{begin}"
+    data = f'<script type="application/json" id="{source}">{inlined(given)}</script>'
+    head = (
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(script))}">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+    )
+    return document(title, source, f'{data}\n<script type="module">{script}</script>\n', head)

@@ -1,5 +1,6 @@
 """Pictures made of text: a heat map with its tokens, in colour where the terminal has it."""
 
+import math
 import os
 import unicodedata
 from collections.abc import Sequence
@@ -16,8 +17,10 @@ MARKS = " .:-=+*#%@"
 def heat_map(weights: Sequence[Sequence[float]], rows: Sequence[str], columns: Sequence[str], width: int = 80) -> Text:
     """Weights between 0 and 1 as coloured cells, in percent; queries as rows, keys as columns.
 
-    Without colour each cell still shows its number. Where the columns do not fit the width, labels are cut first, then
-    numbers give way to marks. Raises ValueError if the labels do not match the weights.
+    NaN leaves its place blank. Without colour each cell still shows its number. Where the columns do not fit the
+    width, labels are cut first, then numbers give way to marks.
+
+    Raises ValueError if the labels do not match the weights.
     """
     if len(weights) != len(rows) or any(len(row) != len(columns) for row in weights):
         raise ValueError(f"{len(weights)} rows of weights, but {len(rows)} row and {len(columns)} column labels")
@@ -30,7 +33,10 @@ def heat_map(weights: Sequence[Sequence[float]], rows: Sequence[str], columns: S
     for label, row in zip(rows, weights, strict=True):
         picture.append("\n" + _fit(plain(label), side, right=True) + " ")
         for weight in row:
-            picture.append(_number(weight, cell), style=shade(weight))
+            if math.isnan(weight):  # there is no such cell
+                picture.append(" " * cell)
+            else:
+                picture.append(_number(weight, cell), style=shade(weight))
     return picture
 
 
