@@ -122,7 +122,8 @@ function threePlates(screen) {
     [a, b].forEach((weights, side) => {
       const label = (axis) => part[axis].map((place) => tokenAt(part, axis, side, place[side]) ?? "");
       drawPlate(plates[side], { queryNames: label("queries"), keyNames: label("keys"),
-        codes: Uint8Array.from(weights, encodeWeight), table: pixelTable(`sqrt ${screen.theme}`), stronger: higher, room,
+        codes: Uint8Array.from(weights, encodeWeight), table: pixelTable(`sqrt ${screen.theme}`),
+        stronger: higher, room,
         blank: [gaps(part.queries, side), gaps(part.keys, side)] }, screen.colours);
       put(keys[side], "0 ", strip(ramp(screen.theme)), " 1");
     });
