@@ -242,6 +242,25 @@ def test_train_run_a_recipe_look_at_its_data_and_score_it(call: Callable[..., Sa
     assert (clean.returncode, clean.stdout.strip().split("\n")[-1]) == (0, "nothing to mend")
 
 
+def test_files_that_cannot_be_trained_on_are_refused_before_torch_is_imported(tmp_path: Path) -> None:
+    for name, lines in (("empty", 0), ("two", 2), ("three", 3)):
+        (tmp_path / name).write_text("a line\n" * lines)
+    code = (
+        "import sys\nfrom clearhead.cli import main\n"
+        "for words in (['lm', 'empty'], ['mlm', 'nowhere'], ['translate', 'two', 'three']):\n"
+        "    sys.argv = ['clearhead', 'train', *words, '--out', 'run', '--threads', '1']\n"
+        "    try:\n        main()\n    except SystemExit as error:\n        print(error.code)\n"
+        "print('torch' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.split() == ["2", "2", "2", "False"], done.stderr
+    assert done.stderr.split("\n")[:2] == [
+        "clearhead: empty is empty; give some text",
+        "clearhead: nowhere cannot be read: No such file or directory; give a file",
+    ]
+    assert "two has 2 lines but three has 3" in done.stderr
+
+
 def test_the_doctor_gives_numbers_with_units_side_by_side_in_any_width(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """Verbs around one's own text: `train lm`, `train translate`, `train mlm`, `train run`, `doctor` and `score`."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -8,6 +9,7 @@ import typer
 
 from clearhead.cli.options import Device, Dtype, Json, Model, Threads, app, check_device, load, show, use
 from clearhead.train import recipe as recipes
+from clearhead.train.data_files import texts_of
 from clearhead.train.recipe import Recipe, Saving, Source, explained, read_recipe
 
 train = typer.Typer(
@@ -115,13 +117,14 @@ def run(
 
 
 def _run(recipe: Recipe, out: Path, resume: bool, as_json: bool, threads: int | None) -> None:
-    use(threads)
     check_device(recipe.device)
+    texts = None if "WORLD_SIZE" in os.environ else texts_of(recipe)  # of several processes one must say what is wrong
+    use(threads)
     from clearhead.train.run import run
     from clearhead.train.spread import OtherProcessError
 
     try:
-        report = run(recipe, out, resume)
+        report = run(recipe, out, resume, texts)
     except OtherProcessError as error:
         raise typer.Exit(2) from error
     if report is not None and as_json:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from clearhead.train.data_rows import TABLES, Row, kind, lines, picked, table
-from clearhead.train.recipe import Source
+from clearhead.train.recipe import Recipe, Source
 
 VALIDATION = 20  # one part in so many
 HELD, HELD_CHARACTERS = 1000, 1_000_000  # rows, or characters of running text, that a stream keeps for validation
@@ -80,6 +80,11 @@ class Texts(NamedTuple):
 def cut(length: int) -> int:
     """How many of so many examples are trained on."""
     return length - max(length // VALIDATION, 1)
+
+
+def texts_of(recipe: Recipe) -> Texts:
+    """A recipe's texts, without torch, whose import takes seconds; see `read_texts`."""
+    return read_texts(recipe.data, recipe.task == "translate")
 
 
 def read_texts(source: Source, pairs: bool) -> Texts:

@@ -16,7 +16,7 @@ from clearhead.model.transformer import Transformer
 from clearhead.text.pair import Pair
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.train.data import Blocks, Data, Pairs, Parts, stream
-from clearhead.train.data_files import read_texts
+from clearhead.train.data_files import texts_of
 from clearhead.train.data_ids import Ids
 from clearhead.train.data_masked import Masked
 from clearhead.train.data_packed import Packed
@@ -77,7 +77,7 @@ def task_of_data(names: Sequence[str], start: str | None) -> Literal["lm", "tran
 
 
 def _look(recipe: Recipe, try_steps: bool, found: Diagnosis) -> None:
-    texts = read_texts(recipe.data, recipe.task == "translate")
+    texts = texts_of(recipe)
     counts = examine_rows(texts)
     running = texts.train.rows.running
     found.facts |= {"task": recipe.task, **counts.facts(running, recipe.task == "translate")}

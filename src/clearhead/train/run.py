@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from clearhead.families.store import read_json
 from clearhead.model.transformer import Transformer
 from clearhead.train.data import Parts, stream
+from clearhead.train.data_files import Texts
 from clearhead.train.folder import (
     ASKED,
     CHECKPOINT,
@@ -94,15 +95,16 @@ def schedule(recipe: Recipe, steps: int) -> Schedule:
     return cosine(warmup, steps, asked.floor)
 
 
-def run(recipe: Recipe, folder: Path, resume: bool = False) -> dict[str, Any] | None:
+def run(recipe: Recipe, folder: Path, resume: bool = False, texts: Texts | None = None) -> dict[str, Any] | None:
     """Train, save and score; the report, or None if a signal stopped it, after it was saved.
 
+    texts: those of the recipe, if they have been read already.
     Raises ValueError, before the first step, for texts, a model or a folder that cannot be used; of several processes
     one says so, and the others OtherProcessError.
     """
     with ExitStack() as stack:
         here = stack.enter_context(spread(recipe.spread, recipe.device))
-        task = here.alike(lambda: task_of(recipe))
+        task = here.alike(lambda: task_of(recipe, texts))
         asked = {**fixed(recipe), "data": f"sha256 {task.texts.digest}"}
         here.once(lambda: _take(folder, asked, resume, stack))
         if here.agreed((folder / REPORT).exists()):

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from clearhead.model.transformer import Transformer
 from clearhead.train.data import Parts, Shelf
-from clearhead.train.data_files import Texts, read_texts
+from clearhead.train.data_files import Texts, texts_of
 from clearhead.train.recipe import Recipe
 from clearhead.train.task_pairs import Translation
 from clearhead.train.task_text import Continuation, Filling
@@ -38,9 +38,9 @@ class Task(Protocol):
         ...
 
 
-def task_of(recipe: Recipe) -> "Task":
-    """The task with its texts. Raises ValueError for files that cannot be used."""
-    return TASKS[recipe.task](recipe, read_texts(recipe.data, recipe.task == "translate"))
+def task_of(recipe: Recipe, texts: Texts | None = None) -> "Task":
+    """The task with its texts, read here unless they are given. Raises ValueError for files that cannot be used."""
+    return TASKS[recipe.task](recipe, texts_of(recipe) if texts is None else texts)
 
 
 TASKS: dict[str, Callable[[Recipe, Texts], Task]] = {"lm": Continuation, "mlm": Filling, "translate": Translation}
