@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from clearhead.text.build import word_tokenizer
 from clearhead.view.scene import Scene
 from view.browser import Screen, opened, saved, sections, served
 from view.scenes import floats, scene_of, translator, writer
@@ -235,6 +237,19 @@ def test_a_saved_page_needs_nothing(browser: Any, file: str, scene: Scene) -> No
         assert float(shown.strip("≈%")) == pytest.approx(100 * row.max(), rel=0.05)
         screen.find('[role="tab"][data-stack="cross"]').click()
         screen.says(".text-panel", "Source text")
-        assert screen.find("text=Ablate").first.is_disabled()
+        for asks_the_model in (".ablate", ".effect-panel", ".live .steps", ".another"):
+            assert screen.find(asks_the_model).first.is_hidden()
         assert [url for url in screen.requests if not url.startswith(("file:", "data:"))] == []
         screen.at_rest()
+
+
+def test_words_stand_apart_in_the_text(browser: Any, tmp_path: Path) -> None:
+    """Where tokens are whole words, blanks are shown that no token holds; the axes name the words alone."""
+    model = writer()
+    model.tokenizer = word_tokenizer(["what one reads is what is"])
+    with opened(browser, saved(scene_of(model, "what one reads"), tmp_path / "a.html")) as screen:
+        screen.settle()
+        screen.says(".flow", "what one reads")
+        screen.says(".context", "what one reads")
+        screen.find(".matrix-panel summary").click()
+        screen.says(".matrix-panel thead", "1 one2 reads")

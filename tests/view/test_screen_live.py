@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import clearhead
 from clearhead.lens.edits import ablate
 from clearhead.view.reading import Part, Reading
 from clearhead.view.scene import Scene
-from view.browser import Screen, opened, served, violations
+from view.browser import Screen, opened, saved, served, violations
 from view.scenes import TEXT, recording, scene_of, translator, weights, writer
 from view.test_screen import percent
 
@@ -114,18 +115,36 @@ def test_what_went_wrong_is_said(browser: Any, scene: Scene) -> None:
         screen.says(".error", "The server does not answer")
 
 
-@pytest.mark.parametrize(("theme", "size"), [("light", (1440, 900)), ("dark", (390, 844))])
+@pytest.mark.parametrize(
+    ("theme", "size"), [("light", (1440, 900)), ("dark", (1440, 900)), ("light", (1024, 768)), ("dark", (390, 844))]
+)
 def test_axe_finds_nothing(browser: Any, address: str, theme: str, size: tuple[int, int]) -> None:
     with opened(browser, f"{address}#q=5", *size, color_scheme=theme) as screen:
         screen.settle()
-        screen.has(".clearhead", "data-theme", theme)
         screen.find("text=Ablate").first.click()
         screen.says(".effect-panel table", "before")
-        for summary in screen.find("summary").all():
-            summary.click()
-        screen.find(".heads-panel select").select_option("entropy")
-        assert violations(screen) == []
-        assert screen.page.evaluate("document.documentElement.scrollWidth") <= size[0]
+        assert_clean(screen, theme, size)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_in_a_saved_page(browser: Any, tmp_path: Path, theme: str) -> None:
+    """Of an encoder and a decoder, wide, narrow and on a phone."""
+    address = saved(scene_of(translator(), TEXT, "what it writes"), tmp_path / "a.html")
+    for stack in ("encoder", "cross"):
+        for size in ((1440, 900), (1024, 768), (390, 844)):
+            with opened(browser, f"{address}#s={stack}", *size, color_scheme=theme) as screen:
+                screen.settle()
+                assert_clean(screen, theme, size)
+
+
+def assert_clean(screen: Screen, theme: str, size: tuple[int, int]) -> None:
+    """Nothing for axe with everything unfolded, and nothing wider than the window."""
+    screen.has(".clearhead", "data-theme", theme)
+    for summary in screen.find("summary:visible").all():
+        summary.click()
+    screen.find(".heads-panel select").select_option("entropy")
+    assert violations(screen) == []
+    assert screen.page.evaluate("document.documentElement.scrollWidth") <= size[0]
 
 
 def test_a_long_text_is_shown_in_windows(browser: Any) -> None:

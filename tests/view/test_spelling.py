@@ -8,7 +8,7 @@ from clearhead.model.transformer import Transformer
 from clearhead.text.build import bpe_tokenizer, bytes_tokenizer, char_tokenizer, word_tokenizer
 from clearhead.text.pair import Pair
 from clearhead.text.tokenizer import Tokenizer
-from clearhead.view.spelling import spelled
+from clearhead.view.spelling import running, spelled
 from model.tiny import learned_decoder
 
 
@@ -51,3 +51,24 @@ def test_source_target_and_no_tokenizer() -> None:
     assert spelled(_model(pair), source, "encoder") == ["one", "</s>"]
     assert spelled(_model(pair), target, "decoder") == ["un", "</s>"]
     assert spelled(_model(None), torch.tensor([3, 1]), "decoder") == ["3", "1"]
+
+
+def test_in_a_text_words_and_their_pieces_stand_apart_as_they_should() -> None:
+    vocabulary = {"[UNK]": 0, "look": 1, "##s": 2, ",": 3, "at": 4, "[CLS]": 5}
+    inner = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    inner.decoder = decoders.WordPiece()
+    inner.add_special_tokens(["[CLS]"])
+    ids = torch.tensor([5, 1, 2, 3, 4, 5])
+    model = _model(Tokenizer(inner, {}))
+    assert spelled(model, ids, "encoder") == ["[CLS]", "look", "##s", ",", "at", "[CLS]"]
+    assert running(model, ids, "encoder") == ["[CLS]", " look", "s", ",", " at", "[CLS]"]
+
+    words = word_tokenizer(["one two"], eos=True)
+    ids = torch.tensor(words.encode("one two", add_special_tokens=True))
+    assert running(_model(words), ids, "decoder") == ["one", " two", "</s>"]
+
+
+def test_tokens_that_spell_the_text_stay_as_they_are_in_it() -> None:
+    for tokenizer in (bpe_tokenizer(["one two one two"] * 3, 300), char_tokenizer(["one tw"]), None):
+        ids = torch.tensor([3, 4] if tokenizer is None else tokenizer.encode("one two"))
+        assert running(_model(tokenizer), ids, "decoder") == spelled(_model(tokenizer), ids, "decoder")

@@ -20,7 +20,6 @@ SHORTER = (
     (r"(?<![\w)])\((\w+)\)=>", r"\1=>"),
     (r"(?<![\w.])0(?=\.\d)", ""),
     (r"\b(return|of|in|case|await) (?=\0)", r"\1"),
-    *[(r"(const(?: \w+|\{[^{};]*\}|\[[^\[\];]*\])=[^;{}\n]*);\n?const(?: |(?=[{\[]))", r"\1,")] * 9,
 )
 
 
@@ -37,7 +36,25 @@ def script(text: str) -> str:
     text = PIECE.sub(bare, text)
     for spare, left in SHORTER:
         text = re.sub(spare, left, text)
-    return re.sub("\0(\\d+)\0", lambda place: kept[int(place[1])], text.strip())
+    return re.sub("\0(\\d+)\0", lambda place: kept[int(place[1])], _joined(text.strip()))
+
+
+def _joined(text: str) -> str:
+    """Declarations that follow each other as one; each goes on to the next `;` in the same pair of brackets."""
+    declaring = [False]  # by depth of brackets
+
+    def piece(found: re.Match[str]) -> str:
+        if found["opens"]:
+            declaring.append(False)
+        elif found["closes"]:
+            declaring.pop()
+        elif found["const"] and found["end"] and declaring[-1]:
+            return ","
+        else:
+            declaring[-1] = bool(found["const"])
+        return found[0]
+
+    return re.sub(r"(?P<opens>[(\[{])|(?P<closes>[)\]}])|(?P<end>;)?\n?(?P<const>\bconst\b ?)|;", piece, text)
 
 
 def style(text: str) -> str:

@@ -17,7 +17,7 @@ from clearhead.lens.record import record
 from clearhead.lens.rows import Weights
 from clearhead.lens.seen import Seen
 from clearhead.model.transformer import Output, Transformer
-from clearhead.view.spelling import spelled
+from clearhead.view.spelling import running, spelled
 
 ROOM = 64  # tokens that a model may write about which nothing was said
 KINDS = (("encoder", "encoder", "self"), ("decoder", "decoder", "self"), ("cross", "decoder", "cross"))
@@ -59,6 +59,7 @@ class Reading:
     hidden: Tensor | None = None  # [T D] what the head was given
     bytes: int = 0  # of memory that the recording holds
     residuals: tuple[Tensor, ...] = ()  # of the last stack: what enters layer 0, and what leaves each layer, [T D] each
+    running: dict[str, list[str]] = field(default_factory=dict[str, list[str]])  # tokens in a text, if that differs
 
     @classmethod
     def of(cls, parts: Sequence[Part]) -> Reading:
@@ -136,15 +137,18 @@ def run(
         out: Output = model(**given)
     read, tokens = seen.texts[-1], dict[str, list[str]]()
     names: dict[str, list[str]] = {}
+    flowing: dict[str, list[str]] = {}
     for stack in model.config.stacks:
         ids = read.get(stack)
         view = seen[f"{stack}.0.self.weights"]
         names[stack] = places(model, ids, stack, view.shape[2])
         tokens[stack] = names[stack] if ids is None else spelled(model, ids[0], stack)
+        if ids is not None and (text := running(model, ids[0], stack)) != tokens[stack]:
+            flowing[stack] = text
     assert out.hidden is not None
     residuals = tuple(seen[a][0] for a in seen if a.endswith((".embed", ".residual")))
     parts, follows = tuple(_parts(seen, names, read)), _follows(model, read, target)
-    return Reading(parts, tokens, given, follows, out.hidden[0], seen.bytes, residuals)
+    return Reading(parts, tokens, given, follows, out.hidden[0], seen.bytes, residuals, flowing)
 
 
 def _room(model: Transformer) -> int:

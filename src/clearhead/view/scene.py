@@ -66,7 +66,7 @@ def _meta(scene: Scene, args: Args, going: Callable[[], None]) -> Answer:
     parts = {part.name: part for part in reading.parts}
     stacks = [_stack(parts[name]) if name in parts else _missing(name, model) for name, _, _ in KINDS]
     head = {"version": VERSION, "title": scene.title, "model": _name(model), "live": model is not None}
-    head |= {"stacks": stacks, "tokens": reading.tokens, "patterns": [*PATTERNS.items()]}
+    head |= {"stacks": stacks, "tokens": reading.tokens, "running": reading.running, "patterns": [*PATTERNS.items()]}
     head |= {"statistics": {name: [*overview.names] for name, overview in scene.shown.overviews.items()}}
     head |= {"can": live.abilities(model), "limits": {"side": SIDE, "tile": TILE, "characters": TEXT, "steps": STEPS}}
     return Answer(head)

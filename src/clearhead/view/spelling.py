@@ -18,11 +18,28 @@ BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # and for a byte that is no token of it
 
 def spelled(model: Transformer, ids: Tensor, stack: str) -> list[str]:
     """One string for each of the ids [T] that a stack reads; without a tokenizer its number."""
-    if model.tokenizer is None:
-        return [str(i) for i in ids.tolist()]
+    one = _tokenizer(model, stack)
+    return [str(i) for i in ids.tolist()] if one is None else _spelled(one, ids.tolist())
+
+
+def running(model: Transformer, ids: Tensor, stack: str) -> list[str]:
+    """The same as they follow each other in a text: with the blanks that whole words and WordPiece leave out."""
+    tokens, one = spelled(model, ids, stack), _tokenizer(model, stack)
+    if one is None or not isinstance(one.inner, tokenizers.Tokenizer):
+        return tokens
+    decoder, added = one.inner.decoder, one.inner.get_added_tokens_decoder()
+    if not isinstance(decoder, decoders.WordPiece | None):
+        return tokens
+
+    def after(token: str) -> str:  # without a decoder the library joins by blanks
+        return f" {token}" if decoder is None else decoder.decode(["a", token])[1:]
+
+    return [after(t) if n and i not in added else t for n, (t, i) in enumerate(zip(tokens, ids.tolist(), strict=True))]
+
+
+def _tokenizer(model: Transformer, stack: str) -> Tokenizer | None:
     both = model.tokenizer
-    one = (both.target if stack == "decoder" else both.source) if isinstance(both, Pair) else both
-    return _spelled(one, ids.tolist())
+    return (both.target if stack == "decoder" else both.source) if isinstance(both, Pair) else both
 
 
 def _spelled(tokenizer: Tokenizer, ids: list[int]) -> list[str]:

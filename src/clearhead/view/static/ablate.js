@@ -3,18 +3,17 @@
 function ablateControls(view) {
   const how = h("select", { label: "What a switched-off head gives" },
     h("option", { value: "zero" }, "zero"), h("option", { value: "mean" }, "its mean"));
-  const act = button("Ablate", { "aria-pressed": "false" }, () => toggleAblation(view, how.value));
+  const act = button("Ablate", { title: "Switch this head off (X)" }, () => toggleAblation(view, how.value));
+  const element = h("span.ablate", act, how);
   hear(how, "change", () => currentAblation(view) && setAblation(view, how.value));
   part(view, "stack layer head ablated meta", () => {
     const now = currentAblation(view);
-    const allowed = view.meta.can.ablate === true;
     setText(act, now ? "Ablated" : "Ablate");
-    press(act, Boolean(now));
-    act.disabled = how.disabled = !allowed;
-    act.title = allowed ? "Switch this head off (X)" : "needs the model: clearhead serve";
+    press(act, now);
     if (now) how.value = now.how;
+    element.hidden = !view.meta.can.ablate;
   });
-  return h("span.ablate", act, how);
+  return element;
 }
 
 const currentAblation = (view) => isAblated(view, view.state.layer, view.state.head);
@@ -51,15 +50,13 @@ function effectPanel(view) {
   const element = panel("effect-panel", "Effect of the ablation",
     h("h2", "Effect of ablation"), body);
   part(view, "effect ablated meta query", () => fillEffect(view, body));
+  part(view, "meta", () => void (element.hidden = !view.meta.can.ablate));
   return element;
 }
 
 function fillEffect(view, body) {
   const { ablated } = view.state;
-  const hint = view.meta.can.ablate
-    ? "Switch a head off to see what changes."
-    : "Switching heads off needs the model.";
-  if (!ablated.length) return put(body, h("p.small.soft", hint));
+  if (!ablated.length) return put(body, h("p.small.soft", "Switch a head off to see what changes."));
   const off = h("p.offlist", ...ablated.flatMap((one) => [offButton(view, one), " "]));
   const answer = view.shown.effect;
   const asked = view.loader.wanted.effect;

@@ -82,13 +82,14 @@ const pointed = (view) => view.hover ?? { query: view.state.query, key: keyNow(v
 const isRounded = (answer) => Boolean(answer?.head.rounded);
 const percentIn = (answer, p) => (isRounded(answer) ? aboutPercent(p) : percent(p));
 
+/** Of the numbers of heads that are no share: their digits and units. */
+const UNITS = { entropy: [2, "bits"], effective_keys: [1, "keys"], distance: [1, "tokens"] };
+
 /** How a head's number is written. */
 function statisticText(name, value) {
   if (value == null) return "–";
-  if (name === "entropy") return `${signed(value, 2)} bits`;
-  if (name === "effective_keys") return `${signed(value, 1)} keys`;
-  if (name === "distance") return `${signed(value, 1)} tokens`;
-  return percent(value);
+  const [digits, unit] = UNITS[name] ?? [];
+  return unit ? `${signed(value, digits)} ${unit}` : percent(value);
 }
 
 const statisticName = (name) => name.replace(/_/g, " ");

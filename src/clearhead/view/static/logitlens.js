@@ -4,13 +4,15 @@ function lensPanel(view) {
   const title = h("h2", "Logit lens");
   const note = h("p.small.soft");
   const body = h("div.scroll");
+  const element = panel("lens-panel", "Logit lens", title, note, body);
   part(view, "lens query stack meta failed", () => fillLens(view, title, note, body));
-  return panel("lens-panel", "Logit lens", title, note, body);
+  part(view, "meta", () => void (element.hidden = !view.meta.can.lens.length));
+  return element;
 }
 
 /** The stack that the lens reads: across, the decoder. */
 const lensStack = (view) => (view.state.stack === "cross" ? "decoder" : view.state.stack);
-const lensAllowed = (view) => (view.meta.can.lens ?? []).includes(lensStack(view));
+const lensAllowed = (view) => view.meta.can.lens.includes(lensStack(view));
 
 function askLens(view) {
   if (lensAllowed(view)) want(view, "lens", "lens", { stack: lensStack(view), query: view.state.query }, 120);
@@ -21,8 +23,7 @@ function fillLens(view, title, note, body) {
   put(title, "Logit lens at ", tokenNode(queryLabel(view, query), "q"));
   if (!lensAllowed(view)) {
     put(body);
-    const why = view.meta.live ? "This stack has no head that names tokens." : "The logit lens needs the model.";
-    return setText(note, why);
+    return setText(note, "This stack has no head that names tokens.");
   }
   if (!isCurrent(view, "lens", { stack: lensStack(view), query })) return setText(note, "…");
   const { layers } = view.shown.lens.head;

@@ -156,8 +156,7 @@ function drawNumbers(view, parts, pen, { statistics }, name) {
 }
 
 function cellNumber(name, value) {
-  const share = !["entropy", "effective_keys", "distance"].includes(name);
-  return share ? tinyWeight(value) : value.toFixed(value < 9.95 ? 1 : 0);
+  return hasOwn(UNITS, name) ? value.toFixed(value < 9.95 ? 1 : 0) : tinyWeight(value);
 }
 
 /** Colours in a row, for a legend. */

@@ -46,7 +46,7 @@ function tileFrame(view, { rows, columns }) {
   const width = view.widths["row-width"] ?? 320;
   const left = 74;
   const side = max(12, min(26, floor((width - left - 26) / max(columns, 1))));
-  return { left, top: 62, side, width, height: 62 + rows * side + 4 };
+  return { left, top: 62, side, width: left + columns * side + 26, height: 62 + rows * side + 4 };
 }
 
 function drawTile(view, canvas, table) {
@@ -124,7 +124,9 @@ function topLine(view, key, p, chosen) {
 function contextOf(tokens, place) {
   const flow = (from, to) => tokens.slice(max(from, 0), to)
     .map((token) => (token.rest ? "" : token.flow.replace(/\n/g, ""))).join("");
-  return h("span.context", h("bdi.soft", flow(place - CONTEXT, place)), tokenNode(labelAt(tokens, place), "here"),
+  const here = flow(place, place + 1);
+  return h("span.context", h("bdi.soft", flow(place - CONTEXT, place)),
+    tokenNode(here.trim() ? here : labelAt(tokens, place), "here"),
     h("bdi.soft", flow(place + 1, place + 1 + CONTEXT)));
 }
 

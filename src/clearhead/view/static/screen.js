@@ -49,9 +49,7 @@ function layout(view) {
   const side = h("div.side", rowPanel(view), effectPanel(view), lensPanel(view));
   const heads = h("div.left", overviewPanel(view), pairPanel(view));
   part(view, "row stack layer head query key", () => sayWhere(view));
-  const note = h("p.note.small.soft");
-  part(view, "meta", () => setText(note, view.meta.note ?? ""));
-  return [toolbar(view), view.complaint, view.busy, note,
+  return [toolbar(view), view.complaint, view.busy,
     h("main", heads, matrixPanel(view), textPanel(view), side), view.live, view.toast, view.help];
 }
 
@@ -63,7 +61,7 @@ async function open(view) {
   if (!head.stacks.some((stack) => !stack.missing)) throw new Error("This scene has no attention to show.");
   const first = view.meta === null;
   view.meta = head;
-  view.tokens = fromEntries(entries(head.tokens).map(([name, tokens]) => [name, readableTokens(tokens)]));
+  view.tokens = fromEntries(entries(head.tokens).map(([name, tokens]) => [name, readableTokens(tokens, head.running?.[name])]));
   assign(view, { shown: {}, hover: null, strongest: 0, pooled: false });
   const begun = clampState(view.state, head);
   const where = freshStack(view, begun.stack);

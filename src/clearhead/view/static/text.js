@@ -123,7 +123,6 @@ function dressToken(view, entry, shade, mark, under) {
   const look = `${shade} ${mark} ${under} ${view.theme}`;
   if (entry.look === look) return;
   const { span } = entry;
-  const was = entry.look;
   entry.look = look;
   const colour = shade > 0 ? ramp(view.theme)[round((255 * shade) / SHADES)] : null;
   span.style.setProperty("background", colour ? css(colour) : "");
@@ -131,7 +130,7 @@ function dressToken(view, entry, shade, mark, under) {
   span.style.setProperty("border-bottom-color", under || "");
   const on = { masked: shade < 0, query: mark.includes("q"), key: mark.includes("k") };
   for (const name in on) span.classList.toggle(name, on[name]);
-  if (was === "" || was.split(" ")[1] !== mark) setAttribute(span, "aria-selected", String(mark !== ""));
+  setAttribute(span, "aria-selected", String(mark !== ""));
 }
 
 /** Change of every token's log-probability by the ablation, under the text that the model writes. */

@@ -64,11 +64,12 @@ function wholeFrom(tokens, start) {
 /**
  * What each token shows: a character over several tokens is shown whole in the first and by its part in the rest.
  * @param {string[]} tokens
+ * @param {string[]} [running] the same in running text, with the blanks that a tokenizer leaves out
  * @returns {{label: string, flow: string, note: string, rest?: boolean}[]} label for axes and tables, flow for running
  *   text, note to add; rest: a later part of a character
  */
-function readableTokens(tokens) {
-  const shown = tokens.map((token) => ({ label: showToken(token), flow: flowToken(token), note: "" }));
+function readableTokens(tokens, running = tokens) {
+  const shown = tokens.map((token, i) => ({ label: showToken(token), flow: flowToken(running[i]), note: "" }));
   for (let i = 0; i < tokens.length; i++) {
     const whole = hasBytes(tokens[i]) ? wholeFrom(tokens, i) : null;
     if (whole === null) continue;

@@ -3,9 +3,11 @@
 function toolbar(view) {
   const name = h("h1", "clearhead");
   const what = h("span.what.soft");
+  const note = h("p.note.small.soft");
   part(view, "meta stack", () => describeScene(view, what));
+  part(view, "meta", () => setText(note, view.meta.note ?? ""));
   return h("header.bar-top", logo(), name, what, stackTabs(view), finder(view), scaleChoice(view),
-    drawingChoices(view), tools(view));
+    drawingChoices(view), tools(view), note);
 }
 
 const logo = () =>
