@@ -11,9 +11,11 @@ import pytest
 import torch
 
 import clearhead
+from clearhead.demo import run as demo
+from clearhead.demo import score
 from clearhead.demo.numbers import bag_ceiling, draws
 from clearhead.demo.run import Plan, Result, run
-from clearhead.demo.score import Match, alignment, answers, exact_match
+from clearhead.demo.score import Match, alignment, answers, cross_weights, exact_match
 from clearhead.demo.show import show
 from clearhead.demo.spell import spell
 from clearhead.demo.task import Task
@@ -123,6 +125,33 @@ def test_the_same_seed_gives_the_same_model(tmp_path: Path) -> None:
 def test_steps_must_be_positive(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="steps is 0; train for at least 1"):
         run(Plan(task=Task(), steps=0), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+class ReachedError(Exception):
+    """What a stand-in was given."""
+
+
+def test_model_and_numbers_go_to_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reach(*given: object) -> None:
+        raise ReachedError(*given)
+
+    monkeypatch.setattr(demo, "train", lambda model, batches, *rest, **more: reach(model, next(batches)))
+    with pytest.raises(ReachedError) as error:
+        run(Plan(task=Task(), device="meta"), tmp_path / "run", progress=False)
+    model, batch = error.value.args
+    assert {tensor.device.type for tensor in (*model.parameters(), *batch.values())} == {"meta"}
+    monkeypatch.setattr(score, "moved", lambda batch, device: reach(device.type))
+    for look in (cross_weights, answers):
+        with pytest.raises(ReachedError, match="meta"):
+            look(model, Task(), np.array([347]))
+    with pytest.raises(ReachedError, match="meta"):
+        answers(model, Task(kind="encoder"), np.array([347]))
+
+
+def test_a_device_that_is_not_there_is_refused_first(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="device 'moon' cannot be used here"):
+        run(Plan(task=Task(), device="moon"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from clearhead.cli.options import Json, Model, Threads, app, colour, show, use, width
+from clearhead.cli.options import Device, Json, Model, Threads, app, check_device, colour, show, use, width
 
 
 @app.command()
@@ -119,16 +119,18 @@ def demo(
     ),
     as_json: Json = False,
     threads: Threads = None,
+    device: Device = "cpu",
 ) -> None:
     """Train a small Transformer in seconds: it learns to spell English numbers in German, from nothing.
 
     Example: clearhead demo --to fr --out runs/french
     """
     use(threads)
+    check_device(device)
     from clearhead.demo.run import Plan, run
     from clearhead.demo.show import show as drawn
     from clearhead.demo.task import Task
 
     task = Task(kind=kind, to=to, units=target)
-    result = run(Plan(task=task, positions=positions, seed=seed, steps=steps), out)
+    result = run(Plan(task=task, positions=positions, seed=seed, steps=steps, device=device), out)
     show(result.report if as_json else drawn(result, out, width()))

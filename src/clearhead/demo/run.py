@@ -15,9 +15,11 @@ from clearhead.model.transformer import Transformer
 from clearhead.text.pair import Pair
 from clearhead.train.drop_heads import DropHeads
 from clearhead.train.loop import History, TrainingArguments, train
+from clearhead.train.loss import moved
 from clearhead.train.optimizer import Rates
 from clearhead.train.progress import Progress
 from clearhead.train.schedule import cosine
+from clearhead.train.spread import check_device
 
 STEPS = {("pieces", "de"): 400, ("pieces", "fr"): 600, ("letters", "de"): 850, ("letters", "fr"): 850}
 DROPPED = {"decoder.*.cross": 0.5, "encoder.*.self": 0.3}  # share of heads left out in training
@@ -32,6 +34,7 @@ class Plan:
     positions: Literal["sinusoidal", "none"] = "sinusoidal"
     seed: int = 0
     steps: int | None = None  # None: as many as the units need
+    device: str = "cpu"
 
     @property
     def args(self) -> TrainingArguments:
@@ -72,6 +75,7 @@ class Result:
             "seed": self.plan.seed,
             "task": asdict(self.plan.task),
             "positions": self.plan.positions,
+            "device": self.plan.device,
             "torch": torch.__version__,
             "threads": torch.get_num_threads(),
         }
@@ -85,18 +89,23 @@ class Result:
 
 
 def run(plan: Plan, folder: str | Path, progress: bool = True) -> Result:
-    """Train, score and save into `folder`, which is replaced only once everything is there."""
+    """Train, score and save into `folder`, which is replaced only once everything is there.
+
+    Raises ValueError for no step, and for a device that is not there.
+    """
     if plan.args.steps < 1:
         raise ValueError(f"steps is {plan.args.steps}; train for at least 1")
+    check_device(plan.device)
     torch.manual_seed(plan.seed)
-    model = Transformer(plan.task.config(plan.positions))
+    model = Transformer(plan.task.config(plan.positions)).to(plan.device)
     model.tokenizer = plan.task.tokenizer
+    batches = (moved(batch, plan.device) for batch in plan.task.stream(plan.seed))
     with new_folder(folder) as fresh:
         if progress:
             with Progress(plan.args.steps, "training") as bar:
-                history = train(model, plan.task.stream(plan.seed), plan.args, progress=bar)
+                history = train(model, batches, plan.args, progress=bar)
         else:
-            history = train(model, plan.task.stream(plan.seed), plan.args)
+            history = train(model, batches, plan.args)
         result = score(plan, model, history)
         write(model, fresh)
         write_json(fresh / "report.json", result.report)

@@ -16,6 +16,7 @@ from clearhead.lens.record import record
 from clearhead.lens.rows import Weights
 from clearhead.model.transformer import Transformer
 from clearhead.text.pair import Pair
+from clearhead.train.loss import moved
 
 CHUNK = 500  # numbers decoded at a time
 LONGEST = {"pieces": 24, "letters": 100}  # tokens of the longest target, and some
@@ -31,13 +32,13 @@ def answers(model: Transformer, task: Task, numbers: NDArray[np.int64]) -> list[
 def _written(model: Transformer, task: Task, numbers: NDArray[np.int64]) -> list[str]:
     translates = isinstance(task.tokenizer, Pair)
     fed = task.tokenizer([spell(int(n), "en") + ("" if translates else EQUALS) for n in numbers], padding_side="left")
-    ids = generate(model, **fed, max_new_tokens=LONGEST[task.units])
+    ids = generate(model, **moved(fed, model.last.table.device), max_new_tokens=LONGEST[task.units])
     assert isinstance(ids, Tensor)
     return task.tokenizer.decode_batch(ids if translates else ids[:, fed["input_ids"].shape[1] :])
 
 
 def _filled(model: Transformer, task: Task, numbers: NDArray[np.int64]) -> list[str]:
-    batch = task.batch(numbers)
+    batch = moved(task.batch(numbers), model.last.table.device)
     asked = batch["labels"] != IGNORED
     with torch.no_grad():
         logits = model(batch["input_ids"], batch["attention_mask"]).logits
@@ -80,7 +81,7 @@ def cross_weights(model: Transformer, task: Task, numbers: NDArray[np.int64]) ->
     Query t is the one that predicts target token t.
     """
     with record(model, ["decoder.*.cross.weights"]) as seen, torch.no_grad():
-        model(**task.batch(numbers))
+        model(**moved(task.batch(numbers), model.last.table.device))
     return torch.cat([w.dense() for w in seen.values() if isinstance(w, Weights)], dim=1)
 
 
@@ -90,7 +91,7 @@ def alignment(model: Transformer, task: Task, numbers: NDArray[np.int64]) -> lis
     Counted where a target piece has one (German "und" has none), and where a target is written letter by letter at the
     first letter of each piece: there the piece is decided.
     """
-    looked = cross_weights(model, task, numbers).argmax(-1)  # [B L*H Q]
+    looked = cross_weights(model, task, numbers).argmax(-1).cpu()  # [B L*H Q]
     places = [(b, t, word) for b, n in enumerate(numbers) for t, word in _decisions(task, int(n))]
     sample, query, word = (torch.tensor(column) for column in zip(*places, strict=True))
     hits = looked[sample, :, query] == word[:, None]  # [places L*H]

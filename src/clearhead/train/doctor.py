@@ -23,7 +23,7 @@ from clearhead.train.data_packed import Packed
 from clearhead.train.data_rows import TABLES, kind
 from clearhead.train.examine import Finding, examine_bytes, examine_rows, told
 from clearhead.train.loop import train
-from clearhead.train.loss import IGNORED, Batch
+from clearhead.train.loss import IGNORED, Batch, moved
 from clearhead.train.progress import memory
 from clearhead.train.recipe import Recipe
 from clearhead.train.run import training_arguments
@@ -165,13 +165,13 @@ def _tried(model: Transformer, parts: Parts, recipe: Recipe) -> dict[str, Any]:
     """What a run would take, from a few real steps."""
     args, times = training_arguments(recipe, parts), [time.perf_counter()]
     batches = [batch for batch, _ in zip(stream(parts.train, recipe.seed), range(TRIED), strict=False)]
-    moved = ({name: tensor.to(recipe.device) for name, tensor in batch.items()} for batch in batches * args.accumulate)
+    given = (moved(batch, recipe.device) for batch in batches * args.accumulate)
 
     def after(*reached: Any) -> bool:
         times.append(time.perf_counter())
         return False
 
-    train(model, moved, replace(args, steps=TRIED, evaluate_every=0), after=after)
+    train(model, given, replace(args, steps=TRIED, evaluate_every=0), after=after)
     step = statistics.median(np.diff(times)[1:])
     real = sum(_real(batch, recipe.task == "translate") for batch in batches)
     return {

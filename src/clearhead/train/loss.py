@@ -16,6 +16,11 @@ LOWEST = -100.0  # log-probability that a smoothed loss still counts in full
 Batch = dict[str, Tensor]
 
 
+def moved(batch: Batch, device: torch.device | str) -> Batch:
+    """The batch on another device."""
+    return {name: tensor.to(device) for name, tensor in batch.items()}
+
+
 def teach(config: TransformerConfig, batch: Batch) -> tuple[Batch, Tensor]:
     """What the model is fed, and the target [B, T] at each position of its logits (-100 = none).
 

@@ -2,7 +2,6 @@
 
 import logging
 import os
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from clearhead.train.folder import (
 )
 from clearhead.train.keep import check_space, given, keep, keep_best
 from clearhead.train.loop import TrainingArguments, train
-from clearhead.train.loss import Batch
+from clearhead.train.loss import moved
 from clearhead.train.optimizer import Rates, optimizers
 from clearhead.train.page import machine, page
 from clearhead.train.progress import Progress
@@ -178,16 +177,12 @@ def _trained(
     if done == args.steps:  # killed between the last step and the report
         return True
     with watching as watch, Progress(args.steps, "training", done, here.first) as progress:
-        batches = _moved(batches, here.device)
+        batches = (moved(batch, here.device) for batch in batches)
         try:
             train(model, batches, args, watch.score, progress, save, start, watch, best, here)
         except OSError as error:
             raise ValueError(f"{folder} cannot be written to ({error}); {WHOLE}") from error
     return not watch.stopped
-
-
-def _moved(batches: Iterator[Batch], device: str) -> Iterator[Batch]:
-    return ({name: tensor.to(device) for name, tensor in batch.items()} for batch in batches)
 
 
 def _report(

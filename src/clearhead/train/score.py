@@ -14,7 +14,7 @@ from clearhead.generation.text import ROOM, translate
 from clearhead.model.transformer import Transformer
 from clearhead.train.data import Data
 from clearhead.train.data_rows import Row
-from clearhead.train.loss import IGNORED, smoothed_loss, teach
+from clearhead.train.loss import IGNORED, moved, smoothed_loss, teach
 
 TOGETHER = 32  # sentences that are translated at once
 BEAMS = 4
@@ -42,7 +42,7 @@ def evaluate(model: Transformer, data: Data) -> Score:
     device, total, tokens, right = model.last.table.device, 0.0, 0, 0
     with torch.no_grad():
         for batch in data.whole():
-            fed, targets = teach(model.config, {name: tensor.to(device) for name, tensor in batch.items()})
+            fed, targets = teach(model.config, moved(batch, device))
             logits = model(**fed).logits
             assert logits is not None, "teach has looked at the head"
             total += float(smoothed_loss(logits, targets))
