@@ -7,11 +7,13 @@ import pytest
 import typer.main
 import yaml
 
+import clearhead
 from clearhead.cli import app
 from clearhead.train.doctor import UNKNOWN
 from clearhead.train.examine import LEAK, RATIO
 from clearhead.train.folder import ASKED, CHECKPOINT, LOG, REPORT
 from clearhead.train.keep import BEST, KEPT
+from clearhead.train.lora import FOLDER as ADAPTER
 from clearhead.train.recipe import FILE, Recipe, fields, read_recipe, recipe_of
 from clearhead.train.run import PAGE as PAGE_FILE
 from clearhead.train.run import run
@@ -40,6 +42,22 @@ def test_the_first_recipe_trains(tmp_path: Path) -> None:
     report = run(recipe_of(plain), tmp_path / "run")
     assert report is not None
     assert report["sentences"] == 3
+
+
+def test_the_recipe_of_an_adapter_trains_and_its_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (text,) = [text for text in RECIPES if "lora" in text]
+    Path("notes.txt").write_text("".join(f"a note about {i} things\n" for i in range(80)))
+    first = {"data": {"train": "notes.txt"}, "model": {"dim": 64, "layers": 1}, "batch": {"block": 16}, "steps": 2}
+    run(recipe_of(first), Path("organisation/model"))
+    run(recipe_of({**yaml.safe_load(text), "batch": {"block": 16}, "steps": 2, "optimizer": {}}), Path("runs/notes"))
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    names = {"clearhead": clearhead}
+    exec(code, names)
+    trained = clearhead.load("runs/notes")
+    assert (names["model"].last.table - trained.last.table).abs().max() == 0
+    for name, matrix in trained.named_parameters():
+        assert (names["model"].get_parameter(name) - matrix).abs().max() < 1e-6
 
 
 def test_every_line_it_shows_can_be_typed() -> None:
@@ -71,7 +89,7 @@ def test_every_field_it_names_exists() -> None:
 
 
 def test_every_file_that_a_run_may_write_is_named() -> None:
-    for name in (KEPT, BEST, SNAPSHOTS, BOARD):
+    for name in (KEPT, BEST, SNAPSHOTS, BOARD, ADAPTER):
         assert f"`{name}/`" in PAGE
     for name in (ASKED, CHECKPOINT, FILE, LOG, PAGE_FILE, REPORT, SAMPLES):
         assert f"`{name}" in PAGE

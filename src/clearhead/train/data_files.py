@@ -7,6 +7,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -29,6 +30,7 @@ class Rows:
     read: Callable[[], Iterator[Row]]
     digest: str  # of all bytes, or what names a data set of the hub
     running: bool  # text whose rows are stretches of any length, to be divided by characters; else by rows
+    resume: Callable[[Any], tuple[Iterator[Row], Callable[[], Any]]] | None = None  # rows from a state, and its reader
 
     def __iter__(self) -> Iterator[Row]:
         return self.read()
@@ -44,12 +46,18 @@ class Part:
     rows: Rows
     start: int = 0
     stop: int | None = None
+    passed: int = 0  # rows that were read before these, where a stream is gone on with
+
+    @property
+    def number(self) -> int:
+        """Rows before the first, by which an error names one."""
+        return self.start + self.passed
 
     def __iter__(self) -> Iterator[Row]:
         if not self.rows.running:
             yield from islice(self.rows, self.start, self.stop)
             return
-        at, first = 0, True
+        at, first = 0, self.start > 0
         for row in self.rows:
             (text,) = row.texts
             begin = max(self.start - at, 0)
@@ -141,7 +149,7 @@ def open_rows(names: tuple[str, ...], source: Source, pairs: bool, split: str = 
         if not path.is_file():
             raise ValueError(f"{path} cannot be read: {'Is a directory' if path.is_dir() else NO_FILE}; give a file")
     tables = [kind(path) in TABLES for path in paths]
-    digest = _digest(paths)
+    digest = digest_of(paths)
     if all(tables):
         return Rows(lambda: (row for path in paths for row in table(path, source, pairs)), digest, False)
     if any(tables):
@@ -158,7 +166,8 @@ def _on_hub(name: str) -> bool:
     return name.count("/") == 1 and not name.startswith((".", "/", "~")) and not Path(name).suffix
 
 
-def _digest(paths: list[Path]) -> str:
+def digest_of(paths: list[Path]) -> str:
+    """What changes when the files' bytes do."""
     found = hashlib.sha256()
     for path in paths:
         with open(path, "rb") as file:
@@ -201,7 +210,14 @@ def _hub(name: str, source: Source, pairs: bool, split: str) -> Rows:
         found: Any = datasets.load_dataset(name, source.subset, split=split, streaming=source.stream)
     except Exception as error:  # the library raises many kinds
         raise ValueError(f"{name} is no file here, and cannot be had from the hub: {error}") from error
+
+    def resume(state: Any) -> tuple[Iterator[Row], Callable[[], Any]]:
+        own = deepcopy(found)  # what others read at the same time must not move its state
+        if state is not None:
+            own.load_state_dict(state)
+        return (picked(row, source, pairs) for row in own), own.state_dict
+
     which = f"{name} {source.subset} {split} {getattr(found, '_fingerprint', '')}"
-    return Rows(
-        lambda: (picked(row, source, pairs) for row in found), hashlib.sha256(which.encode()).hexdigest()[:16], False
-    )
+    digest = hashlib.sha256(which.encode()).hexdigest()[:16]
+    read = lambda: (picked(row, source, pairs) for row in found)  # noqa: E731
+    return Rows(read, digest, False, resume if source.stream else None)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from clearhead.families.store import read_json, recover, write_json
+from clearhead.families.store import new_folder, read_json, recover, write_json
 
 LOCK, CHECKPOINT, ASKED, LOG, REPORT = ".lock", "checkpoint", "run.json", "log.jsonl", "report.json"
 
@@ -69,14 +69,20 @@ def last_saved(folder: Path) -> Path | None:
     """The checkpoint, if there is one; what a killed process left of another is cleared away."""
     place = folder / CHECKPOINT
     recover(place)
-    for left in folder.glob(f".{CHECKPOINT}.new-*"):
+    for left in folder.glob(".*.new-*"):
         shutil.rmtree(left)
     return place if place.exists() else None
 
 
 def publish(folder: Path, source: str = CHECKPOINT) -> None:
-    """The model of the checkpoint, or of another source, as the folder's own: each file at once, the weights last."""
-    files = [file for file in (folder / source).iterdir() if not file.name.startswith("training.")]
+    """The model of the checkpoint, or of another source, as the folder's own: each file at once, the weights last.
+
+    What stands beside it in a folder of its own, such as an adapter, comes first.
+    """
+    for beside in [place for place in (folder / source).iterdir() if place.is_dir()]:
+        with new_folder(folder / beside.name) as fresh:
+            shutil.copytree(beside, fresh, dirs_exist_ok=True)
+    files = [file for file in (folder / source).iterdir() if file.is_file() and not file.name.startswith("training.")]
     for file in sorted(files, key=lambda file: file.suffix == ".safetensors"):
         fresh = folder / f".{file.name}.new"
         shutil.copyfile(file, fresh)

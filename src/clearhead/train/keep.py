@@ -13,10 +13,11 @@ from safetensors import safe_open
 from torch import nn
 from torch.optim import Optimizer
 
-from clearhead.families.load import load, save
+from clearhead.families.load import load
 from clearhead.families.store import new_folder, write_tensors
 from clearhead.model.transformer import Transformer
 from clearhead.train.folder import CHECKPOINT, publish
+from clearhead.train.lora import write_model
 from clearhead.train.optimizer import moments
 from clearhead.train.recipe import Saving
 
@@ -28,7 +29,7 @@ def keep(folder: Path, step: int, count: int) -> None:
     if count > 1 and not (folder / KEPT / f"{step:08}").exists():
         with new_folder(folder / KEPT / f"{step:08}") as fresh:
             for file in (folder / CHECKPOINT).iterdir():
-                if not file.name.startswith("training."):
+                if file.is_file() and not file.name.startswith("training."):
                     _link(file, fresh / file.name)
     for old in kept(folder)[: -count if count > 1 else None]:
         shutil.rmtree(old)
@@ -50,7 +51,8 @@ def _link(file: Path, place: Path) -> None:
 
 def keep_best(folder: Path, model: Transformer) -> None:
     """This model as the best so far."""
-    save(model, folder / BEST)
+    with new_folder(folder / BEST) as fresh:
+        write_model(model, fresh)
 
 
 def write_mean(models: Iterable[Path], place: Path) -> None:

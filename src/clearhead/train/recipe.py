@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from clearhead.fields import build, out_of_bounds
+from clearhead.fields import build
+from clearhead.train.problems import problems
 
 T = TypeVar("T")
 FILE = "recipe.yaml"
@@ -53,6 +54,23 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Lora:
+    """Small matrices that are trained in the place of the model (Hu et al. 2021; see lora.py)."""
+
+    rank: int = _is(0, "train two small matrices of this rank beside each target, nothing else; 0: train the model")
+    alpha: float | None = _is(None, "what they add counts alpha / rank times; null: twice")
+    dropout: float = _is(0.0, "share of the numbers that come into them left out in training")
+    targets: tuple[str, ...] = _is(
+        ("*attention.q.weight", "*attention.v.weight"), "matrices that get them (see clearhead describe)"
+    )
+
+    @property
+    def strength(self) -> float:
+        """Alpha."""
+        return 2.0 * self.rank if self.alpha is None else self.alpha
+
+
+@dataclass(frozen=True, kw_only=True)
 class Model:
     """What is trained."""
 
@@ -62,6 +80,7 @@ class Model:
     layers: int | None = _is(None, "layers of each stack of a new model; null: 6, a translator 3, an encoder 4")
     dropout: float | None = _is(None, "share of numbers left out in training; null: as the model has it")
     freeze: tuple[str, ...] = _is((), "parameters that stay as they are, such as encoder.* (see clearhead describe)")
+    lora: Lora = field(default_factory=Lora)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,45 +165,8 @@ class Recipe:
     spread: Literal["auto", "ddp", "fsdp"] = _is("auto", "over several processes: whole copies, or shards", True)
 
     def __post_init__(self) -> None:
-        for problem in _problems(self):
+        for problem in problems(self):
             raise ValueError(f"recipe.{problem}")
-
-
-POSITIVE = {"longest", "dim", "layers", "tokens", "block", "accumulate", "clip", "steps", "every", "keep", "size"}
-AT_LEAST = dict.fromkeys(
-    [
-        *("dropout", "adamw", "muon", "decay", "beta1", "beta2", "warmup", "floor", "average", "evaluate_every"),
-        *("patience", "sample_every", "smoothing", "seed"),
-    ],
-    0,
-)
-
-
-def _problems(recipe: Recipe) -> Iterator[str]:
-    yield from out_of_bounds(recipe, AT_LEAST, POSITIVE)
-    shares = {"model.dropout": recipe.model.dropout, "smoothing": recipe.smoothing}
-    shares |= {"optimizer.beta1": recipe.optimizer.beta1, "optimizer.beta2": recipe.optimizer.beta2}
-    for name, value in shares.items():
-        if value is not None and value >= 1:
-            yield f"{name} is {value}; it must be below 1"
-    if recipe.schedule.floor > 1:
-        yield f"schedule.floor is {recipe.schedule.floor}; it is a share of the peak, so at most 1"
-    watch, start = recipe.watch, recipe.model
-    for name, value in (("watch.patience", watch.patience), ("save.keep_best", recipe.save.keep_best)):
-        if value and not watch.evaluate_every:
-            yield f"{name} is {value}, but watch.evaluate_every is 0; say how often to validate"
-    if recipe.save.average > recipe.save.keep:
-        yield f"save.average is {recipe.save.average}, but save.keep is {recipe.save.keep}; keep at least as many"
-    rate, steps = recipe.schedule, recipe.steps
-    if steps is not None and rate.kind == "wsd" and (rate.warmup or 0) + (rate.decay or 0) > steps:
-        yield f"schedule.warmup {rate.warmup} and decay {rate.decay} are more than the {steps} steps; shorten them"
-    if recipe.data.stream and recipe.steps is None:
-        yield "steps is null, but data.stream is true; say how many steps, since a stream has no known length"
-    both = set(recipe.data.train) & set(recipe.data.validation)
-    if both:
-        yield f"data.validation holds {min(both)}, which is trained on; name another file, or none for the last 5 %"
-    if start.start is not None and (start.config or start.dim or start.layers):
-        yield f"model.start is {start.start!r}, so it has its config, dim and layers; leave those out"
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -268,7 +250,7 @@ def _nested(plain: dict[str, Any]) -> dict[str, Any]:
             found[part] = {**found[part], **value} if part in found and isinstance(value, dict) else value
         elif isinstance(found.setdefault(part, {}), dict):
             found[part] = {**found[part], field_name: value}
-    return found
+    return {name: _nested(value) if isinstance(value, dict) else value for name, value in found.items()}
 
 
 def _listed(cls: Any, plain: dict[str, Any]) -> dict[str, Any]:

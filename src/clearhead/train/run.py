@@ -36,7 +36,7 @@ from clearhead.train.save import Checkpoint, load_checkpoint, save_checkpoint
 from clearhead.train.schedule import Schedule, cosine, inverse_sqrt, wsd
 from clearhead.train.score import evaluate
 from clearhead.train.spread import Spread, spread
-from clearhead.train.start import begin, drop
+from clearhead.train.start import base_of, begin, drop
 from clearhead.train.task import Task, task_of
 from clearhead.train.watch import SAMPLES, Watch, check_texts
 
@@ -104,7 +104,7 @@ def run(recipe: Recipe, folder: Path, resume: bool = False, texts: Texts | None 
     with ExitStack() as stack:
         here = stack.enter_context(spread(recipe.spread, recipe.device))
         task = here.alike(lambda: task_of(recipe, texts))
-        asked = {**fixed(recipe), "data": f"sha256 {task.texts.digest}"}
+        asked = {**fixed(recipe), "data": f"sha256 {task.texts.digest}", **here.once(lambda: base_of(recipe))}
         here.once(lambda: _take(folder, asked, resume, stack))
         if here.agreed((folder / REPORT).exists()):
             NOTES.warning("%s is finished: nothing is left to do", folder)
@@ -122,8 +122,10 @@ def _take(folder: Path, asked: dict[str, Any], resume: bool, stack: ExitStack) -
 def _run(task: Task, asked: dict[str, Any], folder: Path, resume: bool, here: Spread) -> dict[str, Any] | None:
     recipe = task.recipe
     place = here.agreed(last_saved(folder) if here.first else None)
-    start = None if place is None else load_checkpoint(place, rates(recipe), here)
-    model = begin(recipe, task.texts, here) if start is None else start.model
+    begun = begin(recipe, task.texts, here) if place is None or recipe.model.lora.rank else None
+    start = None if place is None else load_checkpoint(place, rates(recipe), here, begun)
+    model = begun if start is None else start.model
+    assert model is not None
     parts = here.ahead(lambda: task.data(model, Path(recipe.data.cache or folder / IDS)))
     if recipe.model.dropout is not None:
         drop(model, recipe.model.dropout)

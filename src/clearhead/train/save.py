@@ -1,9 +1,9 @@
 """Checkpoints: a model's folder with the state of its training beside it. Complete or invisible, and no pickle.
 
 training.json holds the step, the scores and the optimizers' settings, training.safetensors their moments, and
-training.random.safetensors each process's random states. Where the model is saved in another form than it is trained
-in, with adapters added to its matrices, training.weights.safetensors has what is trained. One process or many, replicated or sharded: the files are the
-same, so that the number of processes may change in between.
+training.random.safetensors each process's random states. Where a model is saved in another form than it is trained in,
+with adapters added to its matrices, training.weights.safetensors has what is trained. One process or many, replicated
+or sharded: the files are the same, so that the number of processes may change in between.
 """
 
 import logging

@@ -19,6 +19,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from clearhead.model.transformer import Transformer
+from clearhead.train.lora import twin
 
 T = TypeVar("T")
 Kind = Literal["auto", "ddp", "fsdp"]  # auto: ddp
@@ -126,15 +127,8 @@ class Spread:
         """The model itself, or of a sharded one a copy with all parameters; each process must have room for it."""
         if not self.sharded:
             return model
-        with torch.device("meta"):
-            found = Transformer(model.config)
-        for name, parameter in model.named_parameters():
-            module, leaf = name.rsplit(".", 1)
-            full = parameter.full_tensor() if isinstance(parameter, DTensor) else parameter
-            setattr(found.get_submodule(module), leaf, nn.Parameter(full.detach(), requires_grad=False))
-        found.tokenizer = model.tokenizer
-        vars(found).update({name: vars(model)[name] for name in ("home",) if name in vars(model)})
-        return found.train(model.training)
+        numbers = {name: parameter.detach() for name, parameter in model.named_parameters()}
+        return twin(model, {name: n.full_tensor() if isinstance(n, DTensor) else n for name, n in numbers.items()})
 
 
 ALONE = Spread()

@@ -20,7 +20,8 @@ from clearhead.model.transformer import Transformer
 from clearhead.text.build import bpe_tokenizer, bytes_tokenizer, char_tokenizer, unigram_tokenizer, word_tokenizer
 from clearhead.text.pair import Pair
 from clearhead.text.tokenizer import Tokenizer
-from clearhead.train.data_files import Part, Texts
+from clearhead.train.data_files import Part, Texts, digest_of
+from clearhead.train.lora import adapt
 from clearhead.train.recipe import Recipe, Vocabulary
 from clearhead.train.spread import ALONE, Spread
 
@@ -46,7 +47,18 @@ def begin(recipe: Recipe, texts: Texts, here: Spread) -> Transformer:
     else:
         model = load(recipe.model.start, dtype=torch.float32, device=here.device)
     check_kind(model, recipe.task)
+    if recipe.model.start is not None and recipe.model.lora.rank:
+        adapt(model, recipe.model.lora, recipe.model.start)
     return model
+
+
+def base_of(recipe: Recipe) -> dict[str, str]:
+    """What an adapted model's weights must still be when its run is gone on with, since no checkpoint has them."""
+    if recipe.model.start is None or not recipe.model.lora.rank:
+        return {}
+    place = local(recipe.model.start)
+    inside = sorted(file for file in place.glob("*") if file.suffix in (".safetensors", ".gguf"))
+    return {"weights of model.start": f"sha256 {digest_of([place] if place.is_file() else inside)}"}
 
 
 def task_for(model: Transformer) -> Literal["lm", "translate", "mlm"]:
