@@ -2,15 +2,16 @@
 
 import shutil
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 from torch import Tensor
 from torch._dynamo.testing import CompileCounter
 
-from clearhead.config import AnswerSpan, AnyHead, Dense, TextClassifier, TextEmbedding
+from clearhead.config import Activation, AnswerSpan, AnyHead, Dense, TextClassifier, TextEmbedding
 from clearhead.formulas.attention import attention
+from clearhead.formulas.feed_forward import activate
 from clearhead.lens.edit import edit
 from clearhead.lens.edits import ablate
 from clearhead.lens.record import record
@@ -230,3 +231,15 @@ def test_in_bf16_a_recording_changes_no_bit_if_casts_are_emulated() -> None:
         with record(model, RECORDED) as seen:
             assert torch.equal(last(fast, given), before)
     assert len(seen) == len(set(seen)) > 5
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+@pytest.mark.parametrize("kind", get_args(Activation))
+def test_a_compiled_activation_is_the_eager_one(kind: Activation) -> None:
+    """For the tanh gelu the compiler is given another form of the same number."""
+    for dtype, limit in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
+        x = torch.linspace(-9, 9, 181, dtype=dtype, requires_grad=True)
+        out, right = torch.compile(activate, fullgraph=True)(x, kind), activate(x, kind)
+        close(out, right, limit)
+        close(torch.autograd.grad(out.sum(), x)[0], torch.autograd.grad(right.sum(), x)[0], limit)

@@ -247,8 +247,8 @@ def test_blocks_never_hold_more_than_their_share(monkeypatch: pytest.MonkeyPatch
     sizes: list[int] = []
     scores = module.Scoring.scores
 
-    def spy(self: module.Scoring, q: Tensor, k: Tensor, rows: slice = slice(None)) -> Tensor:
-        out = scores(self, q, k, rows)
+    def spy(self: module.Scoring, q: Tensor, k: Tensor, *places: slice) -> Tensor:
+        out = scores(self, q, k, *places)
         sizes.append(out.numel())
         return out
 
@@ -257,6 +257,9 @@ def test_blocks_never_hold_more_than_their_share(monkeypatch: pytest.MonkeyPatch
     q, k, v = (torch.randn(1, 2, 23, 4) for _ in range(3))
     attention(q, k, v, window=3)
     assert sizes == [2 * 2 * 23] * 11 + [2 * 1 * 23]
+    sizes.clear()
+    attention(q, k, v, causal=True, softcap=1.0)  # a block reads the keys up to its last row
+    assert sizes == [2 * 2 * stop for stop in range(2, 23, 2)] + [2 * 1 * 23]
 
 
 @pytest.mark.parametrize("way", WAYS)

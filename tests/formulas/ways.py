@@ -1,4 +1,4 @@
-"""The three ways through attention, each forced, and a plain NumPy form with every option, for comparison."""
+"""The ways through attention, each forced, and a plain NumPy form with every option, for comparison."""
 
 from collections.abc import Callable
 from inspect import unwrap
@@ -40,7 +40,19 @@ def _whole_block(*args: Any, **options: Any) -> Tensor:
         return module.attention(*args, **options)
 
 
-WAYS: dict[str, Callable[..., Tensor]] = {"fused": _fused, "open": _open, "blocks": _blocks, "one block": _whole_block}
+def _cut_triangle(*args: Any, **options: Any) -> Tensor:
+    """A causal square two query rows at a time, with all that training keeps."""
+    with mock.patch.object(module, "TRIANGLE", 2):
+        return _whole_block(*args, **options)
+
+
+WAYS: dict[str, Callable[..., Tensor]] = {
+    "fused": _fused,
+    "open": _open,
+    "blocks": _blocks,
+    "one block": _whole_block,
+    "cut triangle": _cut_triangle,
+}
 unchecked = unwrap(module.attention)  # without jaxtyping's look at the shapes, as users run it
 unchecked_weights = unwrap(module.attention_weights)
 

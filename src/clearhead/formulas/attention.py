@@ -18,6 +18,8 @@ from clearhead.tap import SILENT, Tap
 
 # Scores that one block of query rows may hold, and masks that may be worked out whole: 2^24 numbers, 64 MB in float32.
 BLOCK = 2**24
+# Query rows of one block of a causal square: each reads only the keys up to its last row. Measured at 256 and 384 keys.
+TRIANGLE = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +31,10 @@ class Scoring:
     softcap: float | None = None
     bias: Tensor | DistanceBias | None = None  # added to the scores; broadcasts to [B H Q K]
 
-    def scores(self, q: Tensor, k: Tensor, rows: slice = slice(None)) -> Tensor:
-        """[B H rows K]: q k^T times scale, capped, biased, hidden keys at -inf."""
-        scores = self.raw(q[:, :, rows], k, rows)
-        seen = self.visible.rows(rows)
+    def scores(self, q: Tensor, k: Tensor, rows: slice = slice(None), keys: slice = slice(None)) -> Tensor:
+        """[B H rows keys]: q k^T times scale, capped, biased, hidden keys at -inf."""
+        scores = self.raw(q[:, :, rows], k[:, :, keys], rows, keys)
+        seen = self.visible.rows(rows, keys)
         return scores if seen is None else scores.masked_fill(~seen, -torch.inf)
 
     def raw(self, q: Tensor, k: Tensor, rows: slice = slice(None), keys: slice = slice(None)) -> Tensor:
@@ -50,10 +52,10 @@ class Scoring:
         bias = self.bias if self.bias.shape[-1] == 1 else self.bias[..., keys]
         return bias if bias.shape[-2] == 1 else bias[..., rows, :]
 
-    def weights(self, q: Tensor, k: Tensor, rows: slice = slice(None)) -> Tensor:
-        """[B H rows K]: each row sums to 1, or to 0 if the query may see nothing."""
+    def weights(self, q: Tensor, k: Tensor, rows: slice = slice(None), keys: slice = slice(None)) -> Tensor:
+        """[B H rows keys]: each row sums to 1, or to 0 if the query may see nothing. `keys` holds all it may see."""
         complete = self.visible.complete and self.bias is None
-        return softmax(self.scores(q, k, rows), complete=complete)
+        return softmax(self.scores(q, k, rows, keys), complete=complete)
 
 
 def softmax(scores: Float[Tensor, "*B Q K"], complete: bool = False) -> Float[Tensor, "*B Q K"]:
@@ -105,17 +107,22 @@ def _open(q: Tensor, k: Tensor, v: Tensor, scoring: Scoring, dropout: float, tap
 
 
 def _blocks(q: Tensor, k: Tensor, v: Tensor, scoring: Scoring, dropout: float) -> Tensor:
-    """The same lines on a few query rows at a time: memory O(n). Training recomputes each block's weights."""
+    """The same lines on some query rows at a time, and the keys they can reach. Memory is O(n): where the scores would
+    take too much of it, training recomputes each block's weights.
+    """
     batch, heads, queries, _ = q.shape
-    step = max(1, BLOCK // max(1, batch * heads * k.shape[2]))
 
     def block(rows: slice) -> Tensor:
-        return by_group(F.dropout(scoring.weights(q, k, rows), dropout), v)
+        keys = slice(*scoring.visible.reach(rows)[:2])
+        weights = scoring.weights(q, k, rows, keys)
+        return by_group(F.dropout(weights, dropout), v[:, :, keys])
 
+    room = max(1, BLOCK // max(1, batch * heads * k.shape[2]))
+    step = min(room, TRIANGLE if scoring.visible.triangle else queries)
     if step >= queries:
-        return block(slice(None))
+        return block(slice(0, queries))
     rows = [slice(start, start + step) for start in range(0, queries, step)]
-    if torch.is_grad_enabled():
+    if room < queries and torch.is_grad_enabled():
         return torch.cat([checkpoint(block, r, use_reentrant=False) for r in rows], dim=2)
     return torch.cat([block(r) for r in rows], dim=2)
 

@@ -1,5 +1,6 @@
 """The feed-forward branch: two linear maps with a bend between them, applied to each token alone."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -21,6 +22,10 @@ def activate(x: Float[Tensor, "*B F"], kind: Activation) -> Float[Tensor, "*B F"
         return torch.tanh(x)
     if kind == "silu":
         return F.silu(x)
+    if kind == "gelu_tanh" and torch.compiler.is_compiling():
+        # (1 + tanh u) / 2 = sigmoid(2u): the same number, in a third of the time that compiled tanh takes on a CPU.
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        return (wide * torch.sigmoid(math.sqrt(8 / math.pi) * (wide + 0.044715 * wide**3))).to(x.dtype)
     return F.gelu(x, approximate="tanh" if kind == "gelu_tanh" else "none")
 
 
