@@ -228,3 +228,19 @@ def score(
     for name, value in found.items():
         if value is not None:
             print(f"{name.replace('_', ' '):<15} {f'{value:.4f}' if isinstance(value, float) else value}")
+
+
+@app.command()
+def film(
+    run: Annotated[
+        Path, typer.Argument(help="Folder of a run with watch.probes and watch.probe_steps.", metavar="RUN")
+    ],
+    html: Annotated[Path | None, typer.Option(help="File to write; by default RUN/film.html.")] = None,
+) -> None:
+    """Heads as they form over training: one page with a slider over the steps. A run that ends has written it already.
+
+    Example: clearhead film runs/book
+    """
+    from clearhead.train.film import write
+
+    print(f"{write(run, html)} shows it")

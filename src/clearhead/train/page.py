@@ -124,7 +124,7 @@ def _curves(log: Sequence[Mapping[str, Any]]) -> str:
 
 def chart(first: Points, second: Points = ()) -> str:
     """One or two curves over the steps as SVG; numbers that are not finite are left out."""
-    first, second = (_fewer([p for p in points if isfinite(p[1])]) for points in (first, second))
+    first, second = (fewer([p for p in points if isfinite(p[1])]) for points in (first, second))
     every = [*first, *second]
     if not every:
         return ""
@@ -150,7 +150,7 @@ def chart(first: Points, second: Points = ()) -> str:
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{name}">{"".join(parts)}</svg>'
 
 
-def _fewer(points: Points) -> Points:
+def fewer(points: Points) -> Points:
     """At most MOST points, each the mean of its neighbours."""
     size = -(-len(points) // MOST)
     groups = [points[i : i + size] for i in range(0, len(points), size)] if size > 1 else [[p] for p in points]

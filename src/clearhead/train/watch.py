@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from clearhead.families.store import new_folder, write_json, write_tensors
 from clearhead.model.transformer import Transformer
+from clearhead.train import film
 from clearhead.train.alarms import alarms
 from clearhead.train.data import Data
 from clearhead.train.folder import LOG, cut_log
@@ -20,11 +21,11 @@ from clearhead.train.loop import History, aside
 from clearhead.train.recipe import Watching
 from clearhead.train.save import Checkpoint
 from clearhead.train.score import evaluate
-from clearhead.train.snapshot import snapshot
+from clearhead.train.snapshot import SNAPSHOTS, snapshot
 from clearhead.train.spread import Spread
 
 NOTES = logging.getLogger(__name__)
-SAMPLES, SNAPSHOTS, BOARD = "samples.jsonl", "snapshots", "tensorboard"
+SAMPLES, BOARD = "samples.jsonl", "tensorboard"
 Samples = Callable[[Transformer], list[dict[str, str]]]
 
 
@@ -61,6 +62,14 @@ class Watch:
         self._signals.__exit__(kind, error, trace)
         for file in (self._log, self._samples, *([self._board] if self._board else [])):
             file.close()
+        if kind is None and self.here.first and (self.folder / SNAPSHOTS).exists():
+            self._film()
+
+    def _film(self) -> None:
+        try:
+            film.write(self.folder)
+        except (ValueError, OSError) as error:  # the model is worth more than its film
+            NOTES.warning("no %s: %s", film.FILE, error)
 
     def _open(self, name: str) -> TextIO:
         return open(self.folder / name if self.here.first else os.devnull, "a", encoding="utf-8", buffering=1)
@@ -106,7 +115,7 @@ class Watch:
         due = bool(asked.sample_every) and step % asked.sample_every == 0
         if not due and step not in asked.probe_steps:
             return
-        with aside(reached.model, self.here) as model:
+        with aside(reached.model, self.here, reached.mean) as model:
             for sample in self.samples(model) if due and self.here.first else ():
                 self._samples.write(json.dumps({"step": step, **sample}, ensure_ascii=False) + "\n")
             if step in asked.probe_steps and asked.probes and self.here.first:

@@ -26,6 +26,7 @@ SCREEN = (
         "state.js",
         "loading.js",
         "saying.js",
+        "sweep.js",
         "chosen.js",
         "pens.js",
         "cells.js",
@@ -39,6 +40,12 @@ AGAINST = (
     *SHARED,
     *("brief.js", "pens.js", "axes.js", "given.js", "headgrid.js", "plate.js"),
     *("against-data.js", "against-row.js", "against-parts.js", "against.js"),
+)
+FILM = (
+    *("base.css", "alone.css", "film.css"),
+    *SHARED,
+    *("brief.js", "pens.js", "axes.js", "given.js", "headgrid.js", "plate.js"),
+    *("film-data.js", "film-curve.js", "film-parts.js", "film.js"),
 )
 BEGIN = 'startPage(document.querySelector("#clearhead"));\n'  # what a page of its own does with the module
 MARGINS = "body { margin: 0 }"

@@ -87,7 +87,8 @@ function themeButton(screen) {
 /** Single letters do something wherever nobody writes. */
 function listenToLetters(letters) {
   hear(window, "keydown", (event) => {
-    const taken = ["INPUT", "SELECT", "TEXTAREA"].includes(event.composedPath()[0].tagName);
+    const { tagName, type } = event.composedPath()[0];
+    const taken = ["INPUT", "SELECT", "TEXTAREA"].includes(tagName) && type !== "range";
     if (taken || event.ctrlKey || event.metaKey || event.altKey || !hasOwn(letters, event.key)) return;
     event.preventDefault();
     letters[event.key]();

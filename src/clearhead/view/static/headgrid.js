@@ -8,10 +8,11 @@ const HEAD_STEPS = {
 /**
  * @param {number[]} layers how many heads each has
  * @param {(layer: number, head: number) => void} choose
+ * @param {[number, number, number]} sizes of a button, for up to 6 heads, up to 12, and more
  */
-function headGrid(layers, choose) {
+function headGrid(layers, choose, sizes = [38, 27, 24]) {
   const most = max(...layers);
-  const wide = most > 12 ? 24 : most > 6 ? 27 : 38;
+  const wide = sizes[most > 12 ? 2 : most > 6 ? 1 : 0];
   const cells = layers.map((heads, layer) =>
     times(heads, (head) => button("", { role: "gridcell", tabIndex: -1 }, () => choose(layer, head))));
   const top = h("div", { role: "row" }, h("span.corner", { role: "columnheader" }, h("span.unseen", "layer")),
