@@ -9,7 +9,8 @@ import pyarrow.parquet
 import pytest
 
 from clearhead.train import data_files
-from clearhead.train.data_files import Part, cut, open_rows, read_texts
+from clearhead.train.data_files import Part, Rows, cut, open_rows, read_texts
+from clearhead.train.data_rows import Row
 from clearhead.train.recipe import Source
 
 STRANGE = "one\u2028two\x85three\x0bfour\rfive"
@@ -51,6 +52,13 @@ def test_several_texts_are_documents_of_which_the_last_has_no_end(tmp_path: Path
     assert found == [("text a", True, True), ("text b", True, True), ("text c", True, False)]
     part = list(Part(open_rows(names, Source(), False), 3, 9))
     assert [(row.texts[0], row.begins, row.ends) for row in part] == [("t a", True, True), ("tex", True, False)]
+
+
+def test_rows_that_others_went_before_begin_no_text_and_keep_their_numbers() -> None:
+    rows = Rows(lambda: iter([Row(("on",), False), Row(("new",))]), "", True)
+    assert [row.begins for row in Part(rows, passed=3)] == [False, True]
+    assert [row.begins for row in Part(rows, 1)] == [True, True]
+    assert (Part(rows, passed=3).number, Part(rows, 1).number) == (3, 1)
 
 
 def test_trn_11_lines_end_at_newlines_only_and_must_be_as_many(tmp_path: Path) -> None:

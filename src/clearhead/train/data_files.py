@@ -219,5 +219,5 @@ def _hub(name: str, source: Source, pairs: bool, split: str) -> Rows:
 
     which = f"{name} {source.subset} {split} {getattr(found, '_fingerprint', '')}"
     digest = hashlib.sha256(which.encode()).hexdigest()[:16]
-    read = lambda: (picked(row, source, pairs) for row in found)  # noqa: E731
-    return Rows(read, digest, False, resume if source.stream else None)
+    again = resume if source.stream else None
+    return Rows(lambda: (picked(row, source, pairs) for row in found), digest, False, again)

@@ -1,6 +1,6 @@
 """Texts to ids, some thousand at a time, with what a model needs around them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class ReadText:
 
     def __call__(self, part: Part) -> Iterator[Stored]:
         """Texts without a character are left out."""
-        at = part.start
+        at = part.number
         for group in in_groups(part):
             kept = [i for i, row in enumerate(group) if row.texts[0].strip() or part.rows.running]
             numbers = None if part.rows.running else [at + i + 1 for i in kept]
@@ -101,7 +101,7 @@ class ReadPairs:
 
     def __call__(self, part: Part) -> Iterator[Stored]:
         """Raises ValueError for a text longer than the model's positions, naming its line."""
-        first, eos, at, longest = self.config.first, self.tokenizer.eos, part.start, self.asked.longest
+        first, eos, at, longest = self.config.first, self.tokenizer.eos, part.number, self.asked.longest
         limits = [None if s.positions is None else s.positions.count for s in self.config.stacks.values()]
         source, target = self.languages
         for group in in_groups(part):
@@ -154,31 +154,6 @@ def cached(read: Reading, part: Part, folder: Path, vocab: dict[str, int]) -> St
                 "not belong to it"
             )
     return found
-
-
-def slabs(read: Reading, part: Part, tokens: int) -> Callable[[], Iterator[Stored]]:
-    """The ids of a part in memory, at least so many tokens at a time; less than that at the end is left out."""
-
-    def run() -> Iterator[Stored]:
-        held, size, enough = list[Stored](), 0, False
-        for group in read(part):
-            held.append(group)
-            size += group.columns[read.names[0]].total
-            if size >= tokens:
-                yield _joined(held, read.names)
-                held, size, enough = [], 0, True
-        if held and not enough:  # a stream that is shorter than that
-            yield _joined(held, read.names)
-
-    return run
-
-
-def _joined(groups: list[Stored], names: tuple[str, ...]) -> Stored:
-    columns = {
-        name: Ids.of([ids[i] for g in groups for ids in [g.columns[name]] for i in range(len(ids))]) for name in names
-    }
-    begins, sizes = (np.concatenate([getattr(g, name) for g in groups]) for name in ("begins", "text_bytes"))
-    return Stored(columns, begins, sizes)
 
 
 def _encoded(

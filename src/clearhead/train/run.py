@@ -13,6 +13,7 @@ from clearhead.families.store import read_json
 from clearhead.model.transformer import Transformer
 from clearhead.train.data import Parts, stream
 from clearhead.train.data_files import Texts
+from clearhead.train.data_streamed import go_on, mark_of
 from clearhead.train.folder import (
     ASKED,
     CHECKPOINT,
@@ -158,11 +159,12 @@ def _trained(
 ) -> bool:
     """Train up to the last step; False if it was stopped before."""
     done = 0 if start is None else start.step
+    go_on(parts.train, None if start is None else start.mark)
     batches = stream(parts.train, task.recipe.seed, done * args.accumulate, here.rank, here.ranks)
 
     def save(reached: Checkpoint) -> None:
         try:
-            save_checkpoint(reached, folder / CHECKPOINT, here)
+            save_checkpoint(reached._replace(mark=mark_of(parts.train)), folder / CHECKPOINT, here)
             if here.first:
                 publish(folder)
                 keep(folder, reached.step, task.recipe.save.keep)

@@ -40,6 +40,7 @@ class Checkpoint(NamedTuple):
     movers: list[Optimizer]
     step: int  # steps done
     scores: tuple[tuple[int, float], ...] = ()  # (step, score) of every evaluation so far
+    mark: Any = None  # of a stream that is trained on (data_streamed.Mark)
 
 
 def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, here: Spread = ALONE) -> None:
@@ -61,7 +62,7 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, here: Spread = A
             write_model(whole, fresh)
             if small := small_of(whole):
                 write_tensors(fresh / WEIGHTS, small)
-            said = {"step": checkpoint.step, "scores": checkpoint.scores}
+            said = {"step": checkpoint.step, "scores": checkpoint.scores, "mark": checkpoint.mark}
             write_tensors(fresh / RANDOM, chance)
             write_json(fresh / SETTINGS, {**said, "groups": [state["param_groups"] for state in states]})
         if not here.sharded:
@@ -146,7 +147,7 @@ def load_checkpoint(
         mover.load_state_dict({"state": _moments(tensors, i), "param_groups": [_tuples(group) for group in groups]})
     set_random_states(read_tensors(folder / RANDOM), here, said["step"])
     scores = tuple((int(step), float(score)) for step, score in said["scores"])
-    return Checkpoint(model.train(), movers, said["step"], scores)
+    return Checkpoint(model.train(), movers, said["step"], scores, said.get("mark"))
 
 
 def _own_shards(folder: Path, movers: list[Optimizer]) -> dict[str, Tensor]:

@@ -20,8 +20,8 @@ from clearhead.train.data_files import Part, Texts
 from clearhead.train.data_ids import Stored
 from clearhead.train.data_masked import Masked
 from clearhead.train.data_packed import Packed
-from clearhead.train.data_streamed import Streamed
-from clearhead.train.data_tokens import Reading, ReadText, cached, slabs
+from clearhead.train.data_streamed import Streamed, slabs
+from clearhead.train.data_tokens import Reading, ReadText, cached
 from clearhead.train.recipe import Recipe
 from clearhead.train.start import check_kind, is_large
 
