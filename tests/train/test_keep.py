@@ -14,6 +14,7 @@ from clearhead.train import keep as module
 from clearhead.train.folder import read_log
 from clearhead.train.keep import BEST, check_space, keep, kept, write_mean
 from clearhead.train.optimizer import Rates, moments, optimizers
+from clearhead.train.recipe import Saving
 from clearhead.train.run import run
 from train.runs import recipe_for, text_in
 from train.test_loss import small
@@ -101,7 +102,7 @@ def test_what_is_needed_is_what_a_checkpoint_takes(tmp_path: Path, monkeypatch: 
     needed = 3 * weights + weights
     for begun, amount in ((True, needed), (False, 2 * needed + 4 * weights + 2 * weights)):
         monkeypatch.setattr(module.shutil, "disk_usage", lambda _, amount=amount: usage(0, 0, amount))
-        check_space(tmp_path, model, movers, 5, best=True, begun=begun)
+        check_space(tmp_path, model, movers, Saving(keep=5, keep_best=True), begun=begun)
         monkeypatch.setattr(module.shutil, "disk_usage", lambda _, amount=amount: usage(0, 0, amount - 1))
         with pytest.raises(ValueError, match="free, but checkpoints need"):
-            check_space(tmp_path, model, movers, 5, best=True, begun=begun)
+            check_space(tmp_path, model, movers, Saving(keep=5, keep_best=True), begun=begun)

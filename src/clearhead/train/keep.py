@@ -81,14 +81,16 @@ def given(
 ) -> tuple[str, Transformer]:
     """The model that the run gives at the end, published in its folder, and which it is.
 
-    The last one (which is `model`), or what the recipe asks for: the mean of some, the best, and of both the one with
-    the lower loss.
+    The last one (which is `model`), or what the recipe asks for: the moving average, the mean of some, the best,
+    and of two the one with the lower loss.
     """
     found: dict[str, Path] = {}
     last = kept(folder)[-asked.average :] if asked.average > 1 else []
     if last:
         write_mean(last, folder / MEAN)
         found[f"the mean of the last {len(last)} checkpoints"] = folder / MEAN
+    if asked.ema:
+        found["the moving average"] = folder / CHECKPOINT
     if asked.keep_best and (folder / BEST).exists():
         found["the best by validation loss"] = folder / BEST
     if not found:
@@ -101,17 +103,17 @@ def given(
     return name, models[name]
 
 
-def check_space(folder: Path, model: nn.Module, movers: list[Optimizer], count: int, best: bool, begun: bool) -> None:
+def check_space(folder: Path, model: nn.Module, movers: list[Optimizer], asked: Saving, begun: bool) -> None:
     """ValueError, with both numbers, unless the disk has room for what the run will keep.
 
     A new checkpoint is written beside the old one, and its weights once more as the folder's model, and again while
     they are exchanged.
     """
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
-    checkpoint = weights + moments(movers)
+    checkpoint = (3 if asked.ema else 1) * weights + moments(movers)
     needed = checkpoint + weights  # what is exchanged
     if not begun:
-        needed += checkpoint + weights + weights * max(count - 1, 0) + (2 * weights if best else 0)
+        needed += checkpoint + weights + weights * max(asked.keep - 1, 0) + (2 * weights if asked.keep_best else 0)
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise ValueError(

@@ -12,6 +12,7 @@ from clearhead.model.transformer import Transformer
 from clearhead.tap import SILENT, Tap
 from clearhead.train.alarms import first_bad
 from clearhead.train.compute import Answers, Dtype, computing, layers_as, layers_as_written
+from clearhead.train.ema import Mean, averaged, follow, mean_of
 from clearhead.train.loss import IGNORED, Batch, smoothed_loss, teach
 from clearhead.train.optimizer import Rates, clip, freeze, optimizers, set_rates
 from clearhead.train.progress import Progress
@@ -36,6 +37,7 @@ class TrainingArguments:
     save_every: int = 0  # steps; 0: at the end only
     dtype: Dtype = "float32"  # of the products in a step; weights stay as they are
     compiled: bool = False  # each layer
+    ema: float = 0.0  # see ema.py; the mean is what is evaluated and saved as the model; 0: the weights themselves
     again: bool = False  # compute each layer again on the way back, instead of keeping what it needs
 
 
@@ -85,10 +87,10 @@ def train(
     if start is None:
         freeze(model, args.rates.frozen)
         here.shard(model)
-        start = Checkpoint(model, optimizers(model, args.rates), 0)
+        start = Checkpoint(model, optimizers(model, args.rates), 0, mean=mean_of(model) if args.ema else None)
         if here.rank:  # dropout is drawn for each process anew, where the model was drawn alike for all
             torch.manual_seed(torch.initial_seed() + here.rank)
-    history, movers = History(scores=[*start.scores]), start.movers
+    history, movers, mean = History(scores=[*start.scores]), start.movers, start.mean
     called = here.wrapped(model.train())
     with layers_as(model, args.compiled, args.again):
         for step in range(start.step + 1, args.steps + 1):
@@ -102,17 +104,19 @@ def train(
             for mover in movers:
                 mover.step()
                 mover.zero_grad()
+            if mean is not None:
+                follow(mean, model, args.ema)
             history.losses.append(loss)
             history.tokens += count
             history.seconds += time.perf_counter() - started
             if evaluate is not None and args.evaluate_every and step % args.evaluate_every == 0:
-                with aside(model, here) as complete:
+                with aside(model, here, mean) as complete:
                     history.scores.append((step, here.agreed(evaluate(complete))))
                     if best is not None and history.is_best():
                         best(complete)
             if progress is not None:
                 progress.show(loss, history.tokens / history.seconds)
-            reached = Checkpoint(model, movers, step, tuple(history.scores))
+            reached = Checkpoint(model, movers, step, tuple(history.scores), mean=mean)
             (stopped,) = here.total(after is not None and after(reached, history))
             last = bool(stopped) or step == args.steps or history.tired(args.patience)
             if save is not None and (last or (args.save_every and step % args.save_every == 0)):
@@ -162,9 +166,12 @@ def _clipped(model: Transformer, batches: list[Batch], args: TrainingArguments, 
 
 
 @contextmanager
-def aside(model: Transformer, here: Spread = ALONE) -> Generator[Transformer]:
-    """The complete model in eval mode, for a look that leaves no trace: random numbers go on as if nobody had."""
+def aside(model: Transformer, here: Spread = ALONE, mean: Mean | None = None) -> Generator[Transformer]:
+    """The complete model, with a mean the averaged one, in eval mode.
+
+    It is for a look that leaves no trace: random numbers go on as if nobody had.
+    """
     devices = [here.device] if here.device.startswith("cuda") else []
     with torch.random.fork_rng(devices), torch.no_grad(), layers_as_written(model):
-        yield here.whole(model.eval())
+        yield here.whole(averaged(model.eval(), mean))
     model.train()

@@ -16,7 +16,7 @@ POSITIVE = {
 AT_LEAST = dict.fromkeys(
     [
         *("dropout", "adamw", "muon", "decay", "beta1", "beta2", "warmup", "floor", "average", "evaluate_every"),
-        *("patience", "rank", "sample_every", "smoothing", "seed"),
+        *("ema", "patience", "rank", "sample_every", "smoothing", "seed"),
     ],
     0,
 )
@@ -26,7 +26,7 @@ def problems(recipe: Recipe) -> Iterator[str]:
     """Every way in which a recipe's fields do not fit together, one sentence each: field, numbers, fix."""
     yield from out_of_bounds(recipe, AT_LEAST, POSITIVE)
     shares = {"model.dropout": recipe.model.dropout, "smoothing": recipe.smoothing}
-    shares |= {"model.lora.dropout": recipe.model.lora.dropout}
+    shares |= {"model.lora.dropout": recipe.model.lora.dropout, "save.ema": recipe.save.ema}
     shares |= {"optimizer.beta1": recipe.optimizer.beta1, "optimizer.beta2": recipe.optimizer.beta2}
     for name, value in shares.items():
         if value is not None and value >= 1:
@@ -39,6 +39,8 @@ def problems(recipe: Recipe) -> Iterator[str]:
             yield f"{name} is {value}, but watch.evaluate_every is 0; say how often to validate"
     if recipe.save.average > recipe.save.keep:
         yield f"save.average is {recipe.save.average}, but save.keep is {recipe.save.keep}; keep at least as many"
+    if recipe.save.average and recipe.save.ema:
+        yield f"save.average is {recipe.save.average} and save.ema {recipe.save.ema}, two means; leave one of them out"
     rate, steps = recipe.schedule, recipe.steps
     if steps is not None and rate.kind == "wsd" and (rate.warmup or 0) + (rate.decay or 0) > steps:
         yield f"schedule.warmup {rate.warmup} and decay {rate.decay} are more than the {steps} steps; shorten them"

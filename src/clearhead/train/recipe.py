@@ -125,6 +125,7 @@ class Saving:
     keep: int = _is(1, "how many of the last to keep", True)
     keep_best: bool = _is(False, "keep the best by validation loss too, and give its model at the end", True)
     average: int = _is(0, "give the mean of the weights of the last so many at the end; 0: the last", True)
+    ema: float = _is(0.0, "give the moving average of the weights, which keeps this share each step; 0: the last")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,6 +80,7 @@ def training_arguments(recipe: Recipe, parts: Parts) -> TrainingArguments:
         save_every=recipe.save.every,
         dtype=recipe.dtype,
         compiled=recipe.compile,
+        ema=recipe.save.ema,
         again=recipe.checkpoint_activations,
     )
 
@@ -141,7 +142,7 @@ def _run(task: Task, asked: dict[str, Any], folder: Path, resume: bool, here: Sp
     if start is not None and here.first:
         keep(folder, start.step, recipe.save.keep)
     movers, saving = optimizers(model, args.rates), recipe.save
-    check_space(folder, model, movers, saving.keep, saving.keep_best, begun)
+    check_space(folder, model, movers, saving, begun)
     if _trained(model, parts, task, args, folder, start, here):
         return _report(task, parts, model, args, folder, here)
     NOTES.warning("stopped and saved in %s; the same line with --resume goes on", folder)

@@ -2,7 +2,8 @@
 
 training.json holds the step, the scores and the optimizers' settings, training.safetensors their moments, and
 training.random.safetensors each process's random states. Where a model is saved in another form than it is trained in,
-with adapters added to its matrices, training.weights.safetensors has what is trained. One process or many, replicated
+with adapters added to its matrices or as a moving average, training.weights.safetensors has what is trained, and
+training.mean.safetensors the average of that. One process or many, replicated
 or sharded: the files are the same, so that the number of processes may change in between.
 """
 
@@ -19,18 +20,20 @@ from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, Hu
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load as load_shards
 from torch.distributed.checkpoint.state_dict_saver import save as save_shards
+from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
 from clearhead.families.load import load
 from clearhead.families.store import new_folder, read_json, read_tensors, write_json, write_tensors
 from clearhead.model.transformer import Transformer
+from clearhead.train.ema import Mean, averaged
 from clearhead.train.lora import small_of, write_model
 from clearhead.train.optimizer import Rates, freeze, optimizers
 from clearhead.train.spread import ALONE, Spread
 
 NOTES = logging.getLogger(__name__)
 SETTINGS, MOMENTS, RANDOM = "training.json", "training.safetensors", "training.random.safetensors"
-WEIGHTS = "training.weights.safetensors"
+WEIGHTS, MEAN = "training.weights.safetensors", "training.mean.safetensors"
 
 
 class Checkpoint(NamedTuple):
@@ -41,6 +44,7 @@ class Checkpoint(NamedTuple):
     step: int  # steps done
     scores: tuple[tuple[int, float], ...] = ()  # (step, score) of every evaluation so far
     mark: Any = None  # of a stream that is trained on (data_streamed.Mark)
+    mean: Mean | None = None  # the moving average of what is trained
 
 
 def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, here: Spread = ALONE) -> None:
@@ -56,12 +60,14 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, here: Spread = A
         for name, value in moments.items()
     }
     chance = random_states(here)
-    whole = here.whole(checkpoint.model)
+    whole, mean = here.whole(checkpoint.model), checkpoint.mean
+    shown = whole if mean is None else here.whole(averaged(checkpoint.model, mean))
     with _shared(folder, here) as fresh:
         if here.first:
-            write_model(whole, fresh)
-            if small := small_of(whole):
-                write_tensors(fresh / WEIGHTS, small)
+            write_model(shown, fresh)
+            for file, model, names in ((WEIGHTS, whole, mean or small_of(whole)), (MEAN, shown, mean or ())):
+                if names:
+                    write_tensors(fresh / file, {name: model.get_parameter(name) for name in names})
             said = {"step": checkpoint.step, "scores": checkpoint.scores, "mark": checkpoint.mark}
             write_tensors(fresh / RANDOM, chance)
             write_json(fresh / SETTINGS, {**said, "groups": [state["param_groups"] for state in states]})
@@ -147,7 +153,20 @@ def load_checkpoint(
         mover.load_state_dict({"state": _moments(tensors, i), "param_groups": [_tuples(group) for group in groups]})
     set_random_states(read_tensors(folder / RANDOM), here, said["step"])
     scores = tuple((int(step), float(score)) for step, score in said["scores"])
-    return Checkpoint(model.train(), movers, said["step"], scores, said.get("mark"))
+    return Checkpoint(model.train(), movers, said["step"], scores, said.get("mark"), _mean(folder, model))
+
+
+def _mean(folder: Path, model: Transformer) -> Mean | None:
+    """The moving average, of each tensor what this process has of the parameter."""
+    if not (folder / MEAN).is_file():
+        return None
+    tensors, found = read_tensors(folder / MEAN), Mean()
+    for name, parameter in model.named_parameters():
+        if name in tensors:
+            own = tensors[name].to(parameter.device)
+            shares = isinstance(parameter, DTensor)
+            found[name] = distribute_tensor(own, parameter.device_mesh, parameter.placements) if shares else own
+    return found
 
 
 def _own_shards(folder: Path, movers: list[Optimizer]) -> dict[str, Tensor]:

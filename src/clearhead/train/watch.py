@@ -115,7 +115,7 @@ class Watch:
         due = bool(asked.sample_every) and step % asked.sample_every == 0
         if not due and step not in asked.probe_steps:
             return
-        with aside(reached.model, self.here) as model:
+        with aside(reached.model, self.here, reached.mean) as model:
             for sample in self.samples(model) if due and self.here.first else ():
                 self._samples.write(json.dumps({"step": step, **sample}, ensure_ascii=False) + "\n")
             if step in asked.probe_steps and asked.probes and self.here.first:
