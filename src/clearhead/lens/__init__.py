@@ -1,7 +1,7 @@
 """The lens: record, change and question any model. Names are imported on first use.
 
 Changes for `edit`: ablate, scale, steer, patch, freeze, knock_out, without_sink.
-Questions about one text: logit_lens, direct_logit_attribution, saliency, alignment, rollout.
+Questions about one text: logit_lens, direct_logit_attribution, saliency, alignment, rollout, norms.
 Questions about heads and places: head_importance, find_heads, compare_heads, patch_sweep, alignment_error.
 """
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from clearhead.lens.finding import find_heads as find_heads
     from clearhead.lens.flow import rollout as rollout
     from clearhead.lens.importance import head_importance as head_importance
+    from clearhead.lens.lengths import norms as norms
     from clearhead.lens.memory import cost as cost
     from clearhead.lens.patching import patch_sweep as patch_sweep
     from clearhead.lens.patching import restored as restored
@@ -40,6 +41,7 @@ _HOMES = {
     "explain": "explanation",
     "find_heads": "finding",
     "head_importance": "importance",
+    "norms": "lengths",
     **dict.fromkeys(["patch_sweep", "restored"], "patching"),
     "saliency": "attributing",
     **dict.fromkeys(["direct_logit_attribution", "logit_lens"], "projection"),
