@@ -174,6 +174,30 @@ def test_pointing_shows_exact_numbers(show: Opener, texts: Comparison) -> None:
     screen.address_says(q="6")
 
 
+def test_of_another_model_the_nearest_head_is_named(show: Opener) -> None:
+    a, b = ([weights(5, 5, heads) for _ in range(2)] for heads in (2, 3))
+    looks = [Look((Part("decoder", HOSTILE, HOSTILE, views),), (), "entropy", 8) for views in (a, b)]
+    found = looks[0].against(looks[1])
+    screen = show(found, "v=1&l=1&h=0")
+    layer, head = found.parts[0].partners[1][0]
+    apart = 100 * found.parts[0].distances[1][0]
+    cell = screen.find("[role=gridcell][aria-selected=true]")
+    said = str(cell.get_attribute("aria-label"))
+    assert said.startswith(f"Layer 1 head 0, nearest in b: layer {layer} head {head}: moved {apart:.1f}%")
+    screen.says(".head p", f"held against the nearest of b, layer {layer} head {head}.")
+    (row,) = [row for row in shown_heads(screen) if row[0] == "L1 H0"]
+    assert row[1:] == [f"L{layer} H{head}", f"{apart / 100:.4f}"]
+
+
+def shown_heads(screen: Screen) -> list[list[str]]:
+    screen.find("summary").filter(has_text="Heads as a table").click()
+    screen.page.wait_for_selector("details[open] tbody tr")
+    rows: list[list[str]] = screen.find("details[open] tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+    )
+    return rows
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(show: Opener, scheme: str) -> None:
     both = translator()

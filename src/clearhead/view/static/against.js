@@ -75,7 +75,8 @@ function headWords(part, layer, head) {
   const apart = part.distances[layer][head];
   const moved = apart === null ? "not a number" : `moved ${percent(apart)}`;
   const [i, j] = part.partners[layer][head];
-  return `Layer ${layer} head ${head}${part.in_place ? "" : `, nearest in b: layer ${i} head ${j}`}: ${moved}`;
+  const other = part.in_place ? "" : `, nearest in b: layer ${i} head ${j}`;
+  return `Layer ${layer} head ${head}${other}: ${moved}`;
 }
 
 function cellWords(screen, { part: index, layer, head, query, key }) {

@@ -5,6 +5,7 @@ const PLATE_STEPS = {
   PageUp: [-10, 0], PageDown: [10, 0], Home: [0, -Infinity], End: [0, Infinity],
 };
 const TALLEST_PLATE = 520;
+const LEGIBLE = 9; // width of a cell below which no name stands at it
 
 /**
  * @param {string} label for those who do not see it
@@ -56,7 +57,11 @@ function drawPlate(plate, shows, colours) {
   const whole = { rows: queries, columns: keys, codes, rowStep: 1, columnStep: 1 };
   const picture = strongest(whole, ...sharing(whole, width, TALLEST_PLATE, density), stronger);
   const figure = { queries, keys, queryNames, keyNames, table };
-  const frame = frameOf({ ...figure, ...room, picture, width, most: TALLEST_PLATE, density });
+  const asked = { ...figure, ...room, picture, width, most: TALLEST_PLATE, density };
+  let frame = frameOf(asked);
+  if (frame.named && frame.w / keys < LEGIBLE) {
+    frame = frameOf({ ...asked, queries: queries * NAMED, keys: keys * NAMED }); // too many for names: their places
+  }
   assign(plate, { frame, picture, queries, keys });
   const pen = canvasPen(freshCanvas(plate.cells, width, frame.bottom), colours);
   drawHead(pen, frame, picture, figure);
