@@ -6,7 +6,8 @@ python benchmarks/view.py --tokens --long --peers PYTHON --cdn FOLDER --peer-tok
 Recordings of random queries and keys, 12 layers of 12 heads, served from this process; the browser's main thread is
 timed by Chromium's own counter (`Performance`, threadTicks). PYTHON: an interpreter that has bertviz and circuitsvis
 installed; they are given the same size of input, in pages of their own. BertViz fetches its libraries from a network;
-they are answered from FOLDER (jquery 2, require.js 2.3.6, d3 5.7).
+they are answered from FOLDER (jquery 2, require.js 2.3.6, d3 5.7). A page that has not come to rest after LIMIT seconds
+is given up, and so is one that its browser does.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from playwright.sync_api import Error
 
 from clearhead.formulas.attention import Scoring
 from clearhead.formulas.mask import Visible
@@ -49,6 +51,8 @@ tests = of_the_tests()
 launched, opened, served = tests.launched, tests.opened, tests.served
 
 WIDTH = 64  # of a head
+LIMIT = 1200  # seconds that a peer's page may take to open, or to answer a click
+STILL = 1000  # milliseconds in which a page that has come to rest does next to nothing
 REST = 400  # milliseconds after an interaction, for what it asked for to come and be drawn
 
 ACTIONS: dict[str, Callable[[Any, int], None]] = {
@@ -61,17 +65,18 @@ ACTIONS: dict[str, Callable[[Any, int], None]] = {
 }
 
 
-def recording(tokens: int, layers: int, heads: int) -> Scene:
-    """A finished recording of random numbers: no model behind it."""
+def recording(tokens: int, layers: int, heads: int, causal: bool = True) -> Scene:
+    """A finished recording of random numbers, scores of a standard deviation of 2: no model behind it."""
     torch.manual_seed(0)
-    scoring = Scoring(Visible.last(tokens, tokens, causal=True), WIDTH**-0.5)
+    scoring = Scoring(Visible.last(tokens, tokens, causal=causal), WIDTH**-0.5)
     names = [f" word{i % 1000}" for i in range(tokens)]
     views = [
         Weights(2 * torch.randn(1, heads, tokens, WIDTH), torch.randn(1, heads, tokens, WIDTH), scoring)
         for _ in range(layers)
     ]
     ids = torch.arange(tokens) % 1000
-    return Scene(Reading.of([Part("decoder", names, names, views, ids)]), None, f"{tokens:,} tokens")
+    part = Part("decoder" if causal else "encoder", names, names, views, ids)
+    return Scene(Reading.of([part]), None, f"{tokens:,} tokens")
 
 
 def press(screen: Any, *keys: str) -> None:
@@ -169,30 +174,40 @@ def drawn(browser: Any, file: Path, cdn: Path) -> dict[str, Any]:
         route.fulfill(body=body, content_type="text/javascript", headers=allowed)
 
     page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.set_default_timeout(1000 * LIMIT)
     page.route(lambda url: url.startswith("http"), answer)
-    counter = Counter(page)
-    page.goto(file.as_uri(), timeout=300_000)
-    opening = resting(page, counter, 0.0)
+    found: dict[str, Any] = {"name": file.stem}
     clicked: list[float] = []
-    for i in range(4):
-        before = counter.now()
-        PEER_ACTIONS[file.stem](page, i)
-        clicked.append(resting(page, counter, before))
-    nodes = page.evaluate(NODES)
-    page.close()
-    return {"name": file.stem, "opening": opening, "click": statistics.median(clicked), "nodes": nodes}
+    try:
+        counter = Counter(page)
+        page.goto(file.as_uri())
+        found["opening"] = resting(page, counter, 0.0)
+        found["nodes"] = page.evaluate(NODES)
+        for i in range(4):
+            before = counter.now()
+            PEER_ACTIONS[file.stem](page, i)
+            clicked.append(resting(page, counter, before))
+        found["click"] = statistics.median(clicked)
+        page.close()
+    except (TimeoutError, Error) as error:
+        found["failed"] = str(error).splitlines()[0]
+    return found
 
 
 def resting(page: Any, counter: Counter, before: float) -> float:
-    """Milliseconds since `before`, once the main thread has done next to nothing for a second, or after a minute."""
-    end = time.monotonic() + 60
+    """Milliseconds since `before`, once frames are drawn and the main thread then does next to nothing for a while."""
+    end = time.monotonic() + LIMIT
     while True:
         now = counter.now()
-        page.wait_for_timeout(1000)
-        if counter.now() - now < 20 or time.monotonic() > end:
-            return now - before
+        page.evaluate(IDLE)
+        page.wait_for_timeout(STILL)
+        if counter.now() - now < 20:
+            return counter.now() - before
+        if time.monotonic() > end:
+            raise TimeoutError(f"not at rest after {LIMIT} s")
 
 
+IDLE = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => requestIdleCallback(done))))"
 NODES = """[document, ...[...document.querySelectorAll('*')].map((one) => one.shadowRoot)]
   .reduce((sum, root) => sum + (root ? root.querySelectorAll('*').length : 0), 0)"""
 DIRECTIONS = ("Right", "Down", "Right", "Down")
@@ -220,10 +235,11 @@ from circuitsvis.attention import attention_heads
 """
 
 
-def said(found: dict[str, Any], tokens: int) -> str:
+def said(found: dict[str, Any]) -> str:
     """The result as Markdown."""
-    saved_file = f"saved file of {tokens} tokens, 12 x 12 heads: {found['saved']:,} bytes"
-    clicked, lines = found["clicks"], [f"module {found['module']:,} bytes; {saved_file}"]
+    sizes = [[f"{number:,}" for number in sizes] for sizes in found["saved"]]
+    clicked, lines = found["clicks"], [f"module {found['module']:,} bytes"]
+    lines.append(table(["saved file, tokens", "causal", "every key visible"], sizes) if sizes else "")
     header = ["milliseconds of the main thread", *(f"{one['tokens']:,} tokens" for one in clicked)]
     rows = [[name, *(middle(one["milliseconds"][name]) for one in clicked)] for name in ACTIONS]
     lines.append(table(header, rows) if clicked else "")
@@ -239,11 +255,14 @@ def said(found: dict[str, Any], tokens: int) -> str:
                 [row_of(page) for page in found["peers"]],
             )
         )
+        lines += [
+            f"{page['name']}, {page['tokens']} tokens: {page['failed']}" for page in found["peers"] if "failed" in page
+        ]
     return "\n".join(lines)
 
 
 def row_of(page: dict[str, Any]) -> list[str]:
-    numbers = (f"{page[name]:,.0f}" for name in ("bytes", "nodes", "opening", "click"))
+    numbers = (f"{page[name]:,.0f}" if name in page else "–" for name in ("bytes", "nodes", "opening", "click"))
     return [page["name"], str(page["tokens"]), *numbers]
 
 
@@ -256,7 +275,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, nargs="*", default=[512, 4096])
     parser.add_argument("--long", type=int, nargs="*", default=[32768])
-    parser.add_argument("--saved", type=int, default=128)
+    parser.add_argument("--saved", type=int, nargs="*", default=[64, 128, 256])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--peers", default=sys.executable, help="an interpreter with bertviz and circuitsvis")
     parser.add_argument("--cdn", type=Path, default=Path(), help="a folder with jquery, require and d3 (.min.js)")
@@ -265,12 +284,15 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(1)
     found: dict[str, Any] = {"module": len(module().encode())}
-    found["saved"] = len(html(recording(asked.saved, 12, 12)).encode())
+    found["saved"] = [
+        [size, *(len(html(recording(size, 12, 12, causal)).encode()) for causal in (True, False))]
+        for size in asked.saved
+    ]
     with launched() as browser:
         found["clicks"] = [clicks(browser, tokens, asked.rounds) for tokens in asked.tokens]
         found["long"] = [long(browser, tokens) for tokens in asked.long]
         found["peers"] = [page for size in asked.peer_tokens for page in peers(browser, asked.peers, asked.cdn, size)]
-    print(said(found, asked.saved))
+    print(said(found))
     save(asked.json, found)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +62,41 @@ def test_an_ablation_says_what_the_model_says(screen: Screen, scene: Scene) -> N
     screen.page.keyboard.press("x")
     screen.says(".effect-panel", "Switch a head off")
     assert screen.find(".effect-legend:visible").count() == 0
+
+
+def test_every_head_off_once(screen: Screen, scene: Scene) -> None:
+    """The change of what follows the query, and of another query without asking again; at the end nothing follows."""
+    screen.find(".heads-panel select").select_option("change_of_log_p")
+    screen.find("text=switch each of 8 heads off once").click()
+    screen.find("text=Heads as a table").click()
+    for query in (5, 6):
+        right: list[str] = []
+        for layer, head in product(range(2), range(4)):
+            off = {"stack": "decoder", "layer": layer, "head": head, "how": "zero"}
+            target = scene.ask("ablate", {"heads": [off], "query": query}).head["target"]
+            right.append(f"{math.log(target['after'] / target['before']):.2f} nats".replace("-", "−"))
+        screen.says(".heads-panel tbody tr:last-child td:last-child", right[-1])
+        assert screen.find(".heads-panel tbody td:last-child").all_text_contents() == right
+        screen.page.keyboard.press("m")
+        screen.page.keyboard.press("ArrowDown")
+        screen.address_says(q=str(query + 1))
+    assert sum(url.endswith("ablate") for url in screen.requests) == 8
+    screen.page.keyboard.press("PageDown")
+    screen.page.keyboard.press("PageDown")
+    screen.says(".heads-panel .legend", "Nothing follows this query.")
+
+
+def test_switching_heads_off_one_after_the_other_can_be_stopped(screen: Screen) -> None:
+    def slow(route: Any) -> None:
+        time.sleep(0.3)
+        route.continue_()
+
+    screen.page.route("**/api/ablate", slow)
+    screen.find(".heads-panel select").select_option("change_of_log_p")
+    screen.find("text=switch each of 8 heads off once").click()
+    screen.find("text=stop, 1 of 8").click()
+    screen.says(".heads-panel", "switch each of 8 heads off once")
+    assert sum(url.endswith("ablate") for url in screen.requests) < 8
 
 
 def test_the_logit_lens(screen: Screen, scene: Scene) -> None:

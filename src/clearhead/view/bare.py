@@ -1,6 +1,7 @@
 """What a browser is sent of our sources: everything but what only their readers need.
 
-Comments, indents, blanks round signs and line ends after them go; every name stays. The sources are in static/.
+Comments, indents, blanks round signs and line ends after them go, and `const` becomes `let`; every name stays. The
+sources are in static/.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def script(text: str) -> str:
     text = PIECE.sub(bare, text)
     for spare, left in SHORTER:
         text = re.sub(spare, left, text)
-    return re.sub("\0(\\d+)\0", lambda place: kept[int(place[1])], _joined(text.strip()))
+    text = _joined(re.sub(r"\bconst\b", "let", text.strip()))
+    return re.sub("\0(\\d+)\0", lambda place: kept[int(place[1])], text)
 
 
 def _joined(text: str) -> str:
@@ -48,13 +50,13 @@ def _joined(text: str) -> str:
             declaring.append(False)
         elif found["closes"]:
             declaring.pop()
-        elif found["const"] and found["end"] and declaring[-1]:
+        elif found["let"] and found["end"] and declaring[-1]:
             return ","
         else:
-            declaring[-1] = bool(found["const"])
+            declaring[-1] = bool(found["let"])
         return found[0]
 
-    return re.sub(r"(?P<opens>[(\[{])|(?P<closes>[)\]}])|(?P<end>;)?\n?(?P<const>\bconst\b ?)|;", piece, text)
+    return re.sub(r"(?P<opens>[(\[{])|(?P<closes>[)\]}])|(?P<end>;)?\n?(?P<let>\blet\b ?)|;", piece, text)
 
 
 def style(text: str) -> str:

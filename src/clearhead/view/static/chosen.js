@@ -83,7 +83,7 @@ const isRounded = (answer) => Boolean(answer?.head.rounded);
 const percentIn = (answer, p) => (isRounded(answer) ? aboutPercent(p) : percent(p));
 
 /** Of the numbers of heads that are no share: their digits and units. */
-const UNITS = { entropy: [2, "bits"], effective_keys: [1, "keys"], distance: [1, "tokens"] };
+const UNITS = { entropy: [2, "bits"], effective_keys: [1, "keys"], distance: [1, "tokens"], [CHANGE]: [2, "nats"] };
 
 /** How a head's number is written. */
 function statisticText(name, value) {
@@ -98,9 +98,8 @@ const patternName = (view, id) => new Map(view.meta.patterns).get(id) ?? id;
 /** What the overview knows of a head: its pattern, and its numbers as they are written; null until it has come. */
 function knownOf(view, layer, head) {
   if (!isCurrent(view, "overview", { stack: view.state.stack })) return null;
-  const { patterns, statistics } = view.shown.overview.head;
-  const number = (name) => statisticText(name, statistics[name]?.[layer]?.[head]);
-  return { pattern: patternName(view, patterns[layer][head]), number };
+  const number = (name) => statisticText(name, numberOf(view, name, layer, head));
+  return { pattern: patternName(view, view.shown.overview.head.patterns[layer][head]), number };
 }
 
 /** Every head of the stack, layer by layer. */
@@ -132,13 +131,11 @@ function freshStack(view, id) {
 const TELLING = ["induction", "alignment", "duplicate", "previous"];
 
 /** The head with the strongest of the patterns that say most. */
-function tellingHead({ patterns, statistics }) {
+function tellingHead(view, { patterns }) {
   for (const name of TELLING) {
-    const found = [];
-    patterns.forEach((heads, layer) => heads.forEach((pattern, head) => {
-      if (pattern === name) found.push({ layer, head, value: statistics[name]?.[layer]?.[head] ?? 0 });
-    }));
-    if (found.length) return found.sort((a, b) => b.value - a.value)[0];
+    const found = headPlaces(view).filter(({ layer, head }) => patterns[layer][head] === name);
+    const value = ({ layer, head }) => numberOf(view, name, layer, head);
+    if (found.length) return found.sort((a, b) => value(b) - value(a))[0];
   }
   return { layer: 0, head: 0 };
 }

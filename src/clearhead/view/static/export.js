@@ -33,10 +33,8 @@ function figureTitle(view) {
 function captionLines(view) {
   const { head } = view.shown.image;
   const { queries, keys } = stackNow(view);
-  const notes = [head.text];
-  if (view.state.thick) notes.push(`weights above ${view.state.thick}% three cells wide`);
-  if (!view.state.sink) notes.push(sinkNote(pictureOf(view.shown.image)));
-  return [`${view.meta.title || view.meta.model}: ${count(queries)} queries × ${count(keys)} keys`, ...notes]
+  const name = view.meta.title || view.meta.model;
+  return [`${name}: ${count(queries)} queries × ${count(keys)} keys`, head.text, ...choiceNotes(view)]
     .map((line) => shorten(showToken(line), 110));
 }
 

@@ -10,8 +10,8 @@ function anotherText(view) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) lookAt(view, area.value, target.value);
   });
   part(view, "meta", () => {
-    form.hidden = view.meta.can.look !== true;
-    both.hidden = !stackOfMeta(view.meta, "cross") || Boolean(stackOfMeta(view.meta, "cross").missing);
+    form.hidden = !view.meta.can.look;
+    both.hidden = Boolean(stackOfMeta(view.meta, "cross").missing);
   });
   return h("div.live", stepControls(view), form);
 }
@@ -25,7 +25,7 @@ function stepControls(view) {
   const one = button("Next token", { title: "G" }, () => stepOn(view, 1));
   const ten = button("Next 10", {}, () => stepOn(view, 10));
   const bar = h("div.steps", { hidden: true }, one, ten, result);
-  part(view, "meta", () => void (bar.hidden = view.meta.can.step !== true));
+  part(view, "meta", () => void (bar.hidden = !view.meta.can.step));
   part(view, "step renewing", () => {
     one.disabled = ten.disabled = Boolean(view.renewing);
     sayStep(view.step, result);
@@ -41,7 +41,7 @@ function sayStep(step, result) {
 }
 
 async function stepOn(view, count) {
-  if (view.meta.can.step !== true || view.renewing) return;
+  if (!view.meta.can.step || view.renewing) return;
   const head = await renew(view, "step", { count }, "Writing …");
   if (!head) return;
   view.step = head;

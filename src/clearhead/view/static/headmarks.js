@@ -44,13 +44,13 @@ function sayHead(view, { said, hovered }) {
   const { layer, head } = hovered ?? view.state;
   const known = knownOf(view, layer, head);
   if (!known) return setText(said, "…");
-  const numbers = view.meta.statistics[view.state.stack].map((name) => `${statisticName(name)} ${known.number(name)}`);
+  const numbers = statisticsOf(view.meta, view.state.stack).map((name) => `${statisticName(name)} ${known.number(name)}`);
   put(said, h("strong", `${headName(layer, head)} — ${known.pattern}`), h("br"),
     h("span.soft.small", numbers.join(" · ")));
 }
 
 function headsTable(view) {
-  const names = view.meta.statistics[view.state.stack];
+  const names = statisticsOf(view.meta, view.state.stack);
   const rows = headPlaces(view).map(({ layer, head }) => {
     const { pattern, number } = knownOf(view, layer, head);
     return [headName(layer, head), pattern, ...names.map(number)];

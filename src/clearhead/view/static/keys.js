@@ -19,10 +19,11 @@ const KEYS = {
 
 /** What a key stands for in a table of steps, or null; a key that is handled goes no further. */
 function stepOf(event, steps) {
-  if (!hasOwn(steps, event.key) || event.ctrlKey || event.metaKey || event.altKey) return null;
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  if (!hasOwn(steps, key) || event.ctrlKey || event.metaKey || event.altKey) return null;
   event.preventDefault();
   event.stopPropagation();
-  return steps[event.key];
+  return steps[key];
 }
 
 const following = (all, now) => all[(all.indexOf(now) + 1) % all.length];
@@ -34,13 +35,9 @@ function otherStack(view, step) {
 }
 
 function pressed(view, event) {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !view.meta) return;
+  if (event.defaultPrevented || !view.meta) return;
   if (event.composedPath()[0].matches?.("input, textarea, select")) return;
-  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  if (!hasOwn(KEYS, key)) return;
-  event.preventDefault();
-  event.stopPropagation();
-  KEYS[key][1](view);
+  stepOf(event, KEYS)?.[1](view);
 }
 
 function helpDialog() {

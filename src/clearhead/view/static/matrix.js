@@ -97,16 +97,19 @@ function setCaption(view, { picture }, caption, exact) {
   const whole = head.row_of === "exact" && head.column_of === "exact";
   const said = [whole ? "One cell for every weight" : head.text[0].toUpperCase() + head.text.slice(1)];
   if (rows * columns > 1) said.push(`at this size one cell shows the highest of ${rows} × ${columns}`);
-  if (view.state.thick) said.push(`weights above ${view.state.thick}% are drawn three cells wide`);
-  if (!view.state.sink) said.push(sinkNote(given));
-  setText(caption, said.join("; ") + ".");
+  setText(caption, [...said, ...choiceNotes(view)].join("; ") + ".");
   exact.hidden = !head.row_of.startsWith("first of");
 }
 
-const sinkNote = ({ columnStep }) =>
-  columnStep === 1
+/** What a choice has done to the picture. */
+function choiceNotes({ state: { thick, sink }, shown }) {
+  const notes = thick ? [`weights above ${thick}% are drawn three cells wide`] : [];
+  if (sink) return notes;
+  const left = pictureOf(shown.image).columnStep === 1
     ? "the first key is left out, and each row sums to one without it"
     : "rows and numbers leave the first key out; this pooled picture still has it";
+  return [...notes, left];
+}
 
 /** The highest of all queries takes longer than some queries exactly, so it waits until it is asked for. */
 function poolAll(view) {

@@ -17,25 +17,30 @@ function overviewPanel(view) {
   const canvas = h("canvas", { "aria-hidden": "true" });
   const progress = h("progress", { max: 1, label: "Statistics of all heads", hidden: true });
   const legend = h("p.legend.small.soft");
+  const all = pill("", () => sweep(view));
   const said = h("p.sentence");
   const table = tableBehind("Heads as a table", () => headsTable(view));
-  const parts = { choice, size, grid, canvas, progress, legend, said, table, hovered: null, buttons: [] };
+  const parts = { choice, size, grid, canvas, progress, legend, all, said, table, hovered: null, buttons: [] };
   hear(grid, "keydown", (event) => moveInGrid(view, parts, event));
   hear(grid, "mouseleave", () => hoverHead(view, parts, null));
   part(view, "stack meta", () => fillChoice(view, parts));
   part(view, "stack meta overview heads-width", () => buildGrid(view, parts));
   part(view, "overview statistic scale theme heads-width effect ablated", () => drawHeads(view, parts));
+  part(view, "swept query key", () => {
+    if (view.state.statistic === CHANGE) drawHeads(view, parts);
+    sayHead(view, parts);
+  });
   part(view, "overview layer head stack effect ablated", () => markHead(view, parts));
   const element = panel("heads-panel", "Heads",
     h("div.title", h("h2", "Heads"), size, choice),
-    h("div.pictures", canvas, grid), progress, legend, said, table);
+    h("div.pictures", canvas, grid), progress, legend, all, said, table);
   return watchWidth(view, element, "heads-width");
 }
 
 function fillChoice(view, { choice, size }) {
   const stack = stackNow(view);
   const names = [["picture", "attention"], ["pattern", "pattern"]];
-  for (const name of view.meta.statistics[stack.id]) names.push([name, statisticName(name)]);
+  for (const name of statisticsOf(view.meta, stack.id)) names.push([name, statisticName(name)]);
   put(choice, ...names.map(([value, label]) => h("option", { value }, label)));
   const heads = [...new Set(stack.layers)];
   setText(size, `${plural(stack.layers.length, "layer")} × ${heads.length === 1 ? plural(heads[0], "head") : "heads"}`);
@@ -91,7 +96,9 @@ function drawHeads(view, parts) {
   const { statistic } = view.state;
   if (statistic === "picture") drawThumbs(view, parts, pen, answer);
   else if (statistic === "pattern") drawPatterns(view, parts, pen, answer.head);
-  else drawNumbers(view, parts, pen, answer.head, statistic);
+  else drawNumbers(view, parts, pen, statistic);
+  parts.all.hidden = statistic !== CHANGE;
+  setText(parts.all, sweepWords(view));
   drawMarks(view, parts, pen);
   parts.progress.hidden = answer.head.done;
   parts.progress.value = answer.head.progress;
@@ -113,8 +120,7 @@ function drawThumbs(view, parts, pen, { head, data }) {
   const share = (cells, room) => max(1, ceil(cells / (room * (devicePixelRatio || 1))));
   const [down, across] = [share(head.rows, tall), share(head.columns, wide)];
   eachHead(stackNow(view).layers, parts, (x, y, layer, _, index) => {
-    const codes = new Uint8Array(data, index * size, size);
-    const thumb = { rows: head.rows, columns: head.columns, codes, rowStep: 1, columnStep: 1 };
+    const thumb = pictureOf({ head, data: data.slice(index * size, (index + 1) * size) });
     pen.rect(x, y, wide - 1, tall - 1, view.colours.panel);
     pen.cells(x, y, wide - 1, tall - 1, pool(thumb, down, across), table);
   });
@@ -141,23 +147,28 @@ function drawPatterns(view, parts, pen, { patterns }) {
     h("span.entry", swatch(id), `${patternName(view, id)} ${heads}`)));
 }
 
-function drawNumbers(view, parts, pen, { statistics }, name) {
-  const values = statistics[name] ?? [];
-  const known = values.flat().filter((value) => value !== null);
-  const [low, high] = known.length ? [min(...known), max(...known)] : [0, 0];
+function drawNumbers(view, parts, pen, name) {
+  const known = headPlaces(view).map(({ layer, head }) => numberOf(view, name, layer, head)).filter((one) => one !== null);
+  const most = max(1e-9, ...known.map(abs)); // a change may be more or less
+  const [low, high] = name === CHANGE ? [-most, most] : [min(...known), max(...known)];
+  const colours = (name === CHANGE ? divergingRamp : ramp)(view.theme);
   eachHead(stackNow(view).layers, parts, (x, y, layer, head) => {
-    const value = values[layer]?.[head] ?? null;
+    const value = numberOf(view, name, layer, head);
     if (value === null) return pen.hatch(x, y, parts.wide - 1, parts.tall - 1);
-    const colour = ramp(view.theme)[high > low ? round((255 * (value - low)) / (high - low)) : 0];
-    wordCell(pen, x, y, parts, cellNumber(name, value), colour);
+    const share = high > low ? (value - low) / (high - low) : 0;
+    wordCell(pen, x, y, parts, cellNumber(name, value), colours[round((colours.length - 1) * share)]);
   });
-  const strip = stripOf(ramp(view.theme).filter((_, i) => i % 17 === 0));
-  put(parts.legend, statisticText(name, low), strip, statisticText(name, high));
+  if (!known.length) return setText(parts.legend, name === CHANGE && sweptNow(view)?.done ? "Nothing follows this query." : "");
+  put(parts.legend, statisticText(name, low), stripOf(colours), statisticText(name, high));
 }
 
 function cellNumber(name, value) {
+  if (name === CHANGE) return signed(value, 2);
   return hasOwn(UNITS, name) ? value.toFixed(value < 9.95 ? 1 : 0) : tinyWeight(value);
 }
 
-/** Colours in a row, for a legend. */
-const stripOf = (colours) => h("span.strip", { style: { background: `linear-gradient(90deg,${colours.map(css)})` } });
+/** The colours of a ramp in a row, for a legend. */
+function stripOf(colours) {
+  const some = colours.filter((_, i) => i % 16 === 0).map(css);
+  return h("span.strip", { style: { background: `linear-gradient(90deg,${some})` } });
+}

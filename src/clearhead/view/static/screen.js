@@ -62,7 +62,7 @@ async function open(view) {
   const first = view.meta === null;
   view.meta = head;
   view.tokens = fromEntries(entries(head.tokens).map(([name, tokens]) => [name, readableTokens(tokens, head.running?.[name])]));
-  assign(view, { shown: {}, hover: null, strongest: 0, pooled: false });
+  assign(view, { shown: {}, hover: null, strongest: 0, pooled: false, swept: null });
   const begun = clampState(view.state, head);
   const where = freshStack(view, begun.stack);
   view.undecided = first && !("layer" in view.given || "head" in view.given);
@@ -96,8 +96,7 @@ function arrived(view, slot, answer, args) {
 function overviewArrived(view, head) {
   if (view.undecided) {
     view.undecided = false;
-    const { layer, head: place } = tellingHead(head);
-    choose(view, { layer, head: place });
+    choose(view, tellingHead(view, head));
   }
   if (head.done) return;
   view.loader.wanted.overview = null;

@@ -77,7 +77,7 @@ function clampState(state, meta) {
   const layer = clamp(state.layer, stack.layers.length - 1);
   const has = ({ id, layers }, head) => id === head.stack && head.head < (layers[head.layer] ?? 0);
   const exists = (head) => meta.can.ablate && present.some((one) => has(one, head));
-  const statistics = ["picture", "pattern", ...meta.statistics[stack.id]];
+  const statistics = ["picture", "pattern", ...statisticsOf(meta, stack.id)];
   return {
     ...state,
     stack: stack.id,

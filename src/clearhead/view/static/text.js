@@ -145,8 +145,7 @@ function effectOn(view, side) {
 function sayEffect(view, { legend }, effect) {
   legend.hidden = effect === null;
   if (effect === null) return;
-  const strip = stripOf([-1, -0.5, 0, 0.5, 1].map((at) => signedColour(at, 1, view.theme)));
   const limit = effect.limit.toPrecision(2);
   put(legend, "Line under a token: change of log p of what follows it, ",
-    `−${limit}`, strip, `+${limit}`);
+    `−${limit}`, stripOf(divergingRamp(view.theme)), `+${limit}`);
 }
