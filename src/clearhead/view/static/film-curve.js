@@ -74,7 +74,9 @@ function curveChart(screen, curves, width) {
         words(left - 6, y + 4, "end", Number(value.toPrecision(3)), colours.soft));
     }
   }
-  kids.push(words(left, top - 8, "start", statisticWord(state.statistic) + unitOf(state.statistic), colours.soft),
+  const unit = unitOf(state.statistic);
+  const axis = statisticWord(state.statistic) + (unit && `,${unit}`);
+  kids.push(words(left, top - 8, "start", axis, colours.soft),
     words(left, top + tall + gap - 8, "start", "loss, nats per token", colours.soft),
     ...steps.marks.map((mark) => words(steps.at(mark), height - 8, "middle", count(mark), colours.soft)));
   const line = (points, stroke, wide, opacity) =>

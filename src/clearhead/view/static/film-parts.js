@@ -75,7 +75,7 @@ function thumbPanel(screen) {
   const said = h("p.sentence");
   const element = h("section.panel.heads", { label: "Heads" }, h("h2", "Heads"), place, said);
   const build = (layers) => {
-    grid = headGrid(layers, (layer, head) => screen.choose({ layer, head }), [58, 42, 30]);
+    grid = headGrid(layers, (layer, head) => screen.choose({ layer, head }), [58, 37, 26]);
     grid.cells.flat().forEach((cell) => put(cell, h("canvas", { "aria-hidden": "true" })));
     put(place, grid.element);
     element.parentElement.style.setProperty("--left", `${min(max(grid.width + 45, 300), 560)}px`);
