@@ -24,7 +24,7 @@ from clearhead.train.recipe import Recipe, fields
 
 VERBS = [
     *("lesson", "check", "exercise", "laws", "demo", "translate", "complete", "describe", "look", "explain"),
-    *("verify", "convert", "serve"),
+    *("verify", "convert", "serve", "classify"),
 ]
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from clearhead.lens.edits import ablate as ablate
     from clearhead.lens.record import record as record
     from clearhead.model.cache import Cache as Cache
+    from clearhead.model.classify import classify as classify
     from clearhead.model.describe import describe as describe
     from clearhead.model.embed import embed as embed
     from clearhead.model.transformer import Transformer as Transformer
@@ -40,6 +41,7 @@ _HOMES = {
     "attention": "clearhead.formulas.attention",
     "attention_weights": "clearhead.formulas.attention",
     "check": "clearhead.checker.live",
+    "classify": "clearhead.model.classify",
     "compare_models": "clearhead.checker.compare",
     "complete": "clearhead.generation.text",
     "describe": "clearhead.model.describe",

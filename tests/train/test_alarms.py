@@ -70,7 +70,7 @@ def test_a_model_that_says_one_token_only_is_named() -> None:
     assert alarms(model, given) == []
     model.decoder.embedding.weight.data.fill_(0.0)
     (said,) = alarms(model, given)
-    assert said.startswith("100% of all predictions are the same token")
+    assert said.startswith("100% of all predictions are the same;")
     assert alarms(model, {"input_ids": ids, "labels": torch.full_like(ids, 4)}) == [], "it is all that is asked"
 
 

@@ -51,13 +51,18 @@ def test_the_recipe_of_an_adapter_trains_and_its_python_runs(tmp_path: Path, mon
     first = {"data": {"train": "notes.txt"}, "model": {"dim": 64, "layers": 1}, "batch": {"block": 16}, "steps": 2}
     run(recipe_of(first), Path("organisation/model"))
     run(recipe_of({**yaml.safe_load(text), "batch": {"block": 16}, "steps": 2, "optimizer": {}}), Path("runs/notes"))
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    code, labels = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     names = {"clearhead": clearhead}
     exec(code, names)
     trained = clearhead.load("runs/notes")
     assert (names["model"].last.table - trained.last.table).abs().max() == 0
     for name, matrix in trained.named_parameters():
         assert (names["model"].get_parameter(name) - matrix).abs().max() < 1e-6
+    Path("reviews.tsv").write_text("text\tlabel\n" + "good film\tyes\nbad film\tno\n" * 20)
+    said = {"task": "classify", "data": {"train": "reviews.tsv"}, "model": first["model"], "steps": 2}
+    run(recipe_of(said), Path("runs/reviews"))
+    (shares,) = eval(labels, names)
+    assert shares.keys() == {"yes", "no"}
 
 
 def test_every_line_it_shows_can_be_typed() -> None:
@@ -73,7 +78,7 @@ def test_every_line_it_shows_can_be_typed() -> None:
         assert {word for word in words if word.startswith("--")} <= known, words
     options = {
         option
-        for name in ("lm", "translate", "mlm")
+        for name in ("lm", "translate", "mlm", "classify")
         for p in group.commands["train"].commands[name].params
         for option in p.opts
     }

@@ -1,10 +1,11 @@
-"""Verbs that run a model: translate and complete."""
+"""Verbs that run a model: translate, complete and classify."""
 
+import json
 from typing import Annotated, Any
 
 import typer
 
-from clearhead.cli.options import Device, Dtype, Model, Threads, app, each_line, load, use
+from clearhead.cli.options import Device, Dtype, Json, Model, Threads, app, each_line, load, use
 
 
 @app.command()
@@ -59,3 +60,27 @@ def complete(
     if temperature > 0:
         options |= {"temperature": temperature, "top_p": top_p}
     each_line(text, lambda line: complete(loaded, line, **options))
+
+
+@app.command()
+def classify(
+    model: Model,
+    text: Annotated[str | None, typer.Argument(help="By default standard input, line by line.")] = None,
+    as_json: Json = False,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+    threads: Threads = None,
+) -> None:
+    """Say the label of a text, or of every line of standard input, with the probability of each.
+
+    Example: clearhead classify runs/reviews "a film that I would see again"
+    """
+    use(threads)
+    loaded = load(model, device, dtype)
+    from clearhead.model.classify import classify
+
+    def said(line: str) -> str:
+        (found,) = classify(loaded, line)
+        return json.dumps(found, ensure_ascii=False) if as_json else "  ".join(f"{a} {b:.1%}" for a, b in found.items())
+
+    each_line(text, said)

@@ -1,4 +1,4 @@
-"""Verbs around one's own text: `train lm`, `train translate`, `train mlm`, `train run`, `doctor` and `score`."""
+"""Verbs around one's own text: `train` with `lm`, `translate`, `mlm`, `classify` and `run`; `doctor` and `score`."""
 
 import os
 from dataclasses import replace
@@ -98,6 +98,30 @@ def mlm(
     _run(recipe, out, resume, as_json, threads)
 
 
+@train.command()
+def classify(
+    files: Annotated[list[str], typer.Argument(help="A table with texts and labels, or owner/name.")],
+    out: Out,
+    text: Annotated[str, typer.Option(help="Column of the texts.")] = "text",
+    label: Annotated[str, typer.Option(help="Column of the labels.")] = "label",
+    steps: Steps = None,
+    save_every: SaveEvery = 100,
+    seed: Seed = 0,
+    resume: Resume = False,
+    start: Start = None,
+    as_json: Json = False,
+    threads: Threads = None,
+    device: Device = "cpu",
+) -> None:
+    """Train a classifier, which says the label of a text. The last 5 % of the rows are kept for validation.
+
+    Example: clearhead train classify reviews.tsv --from organisation/encoder --out runs/reviews
+    """
+    recipe = _recipe(files, start, save_every, task="classify", steps=steps, seed=seed, device=device)
+    recipe = replace(recipe, data=replace(recipe.data, text=text, label=label))
+    _run(recipe, out, resume, as_json, threads)
+
+
 @train.command(
     help="Train as a recipe says; every field may be left out but data.train.\n\n"
     "Example: clearhead train run recipe.yaml --out runs/book\n\n"
@@ -131,7 +155,7 @@ def _run(recipe: Recipe, out: Path, resume: bool, as_json: bool, threads: int | 
         show(report)
     elif report is not None:
         print("\n".join(_told(report)))
-        verb = {"lm": "complete", "translate": "translate"}.get(recipe.task)
+        verb = {"lm": "complete", "translate": "translate", "classify": "classify"}.get(recipe.task)
         print(f"\nSaved in {out}" + (f'; now try\n  clearhead {verb} {out} "..."' if verb else ""))
 
 
@@ -139,10 +163,12 @@ def _told(report: dict[str, Any]) -> list[str]:
     """A report in words."""
     per_byte = "" if report["bits_per_byte"] is None else f", {report['bits_per_byte']:.3f} bits per byte"
     bleu = ["BLEU {bleu:.1f}, chrF {chrf:.1f} of {sentences} sentences".format(**report)] if "bleu" in report else []
+    bleu += ["mean F1 of the labels {macro_f1:.1%}".format(**report)] if "macro_f1" in report else []
+    things = "texts" if "macro_f1" in report else "tokens"
     samples = [f"{name}: {text}" for sample in report["samples"] for name, text in sample.items()]
     return [
         f"{report['parameters']:,} parameters, {report['steps']} steps in {report['train_seconds']:.1f} s",
-        f"validation loss {report['validation_loss']:.4f}{per_byte}, {report['accuracy']:.1%} of the tokens right",
+        f"validation loss {report['validation_loss']:.4f}{per_byte}, {report['accuracy']:.1%} of the {things} right",
         *bleu,
         "",
         *samples,
@@ -157,7 +183,7 @@ Column = Annotated[str | None, typer.Option(help="Column of a table; by default 
 def doctor(
     data: Annotated[list[str], typer.Argument(help="Text, a table, two files of sentences, owner/name, or a recipe.")],
     task: Annotated[
-        Literal["lm", "translate", "mlm"] | None,
+        Literal["lm", "translate", "mlm", "classify"] | None,
         typer.Option(
             help="What they are for; by default what MODEL does; else translate for two files of text, or lm."
         ),

@@ -63,7 +63,7 @@ def _says_one_thing(model: Transformer, batch: Batch) -> str | None:
     commonest, asked = (float(values.bincount().max()) / len(values) for values in (said, wanted))
     if commonest < SAME or asked >= SAME:
         return None
-    return f"{commonest:.0%} of all predictions are the same token; lower the learning rate, or look at the data"
+    return f"{commonest:.0%} of all predictions are the same; lower the learning rate, or look at the data"
 
 
 def _ignores_source(model: Transformer, batch: Batch) -> str | None:

@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -92,7 +92,8 @@ def cut(length: int) -> int:
 
 def texts_of(recipe: Recipe) -> Texts:
     """A recipe's texts, without torch, whose import takes seconds; see `read_texts`."""
-    return read_texts(recipe.data, recipe.task == "translate")
+    label = recipe.data.label or "label" if recipe.task == "classify" else None
+    return read_texts(replace(recipe.data, label=label), recipe.task == "translate")
 
 
 def read_texts(source: Source, pairs: bool) -> Texts:
@@ -154,6 +155,8 @@ def open_rows(names: tuple[str, ...], source: Source, pairs: bool, split: str = 
         return Rows(lambda: (row for path in paths for row in table(path, source, pairs)), digest, False)
     if any(tables):
         raise ValueError(f"{paths[tables.index(True)]} is a table, {paths[tables.index(False)]} is not; give one kind")
+    if source.label is not None:
+        raise ValueError(f"{paths[0]} is no table; give one with columns for texts and labels, such as .tsv or .jsonl")
     if not pairs:
         return Rows(lambda: (row for path in paths for row in _running(path, path is not paths[-1])), digest, True)
     if len(paths) != 2:

@@ -83,13 +83,14 @@ def _csv(path: Path, source: Source, pairs: bool) -> Named:
 
 def _tsv(path: Path, source: Source, pairs: bool) -> Named:
     """Its first line may name the columns, if they are asked for; without them the first are taken. No quotes."""
-    asked = {source.source, source.target} - {None} if pairs else {source.text}
+    plain = [source.text] if source.label is None else [source.text, source.label]
+    asked = {source.source, source.target} - {None} if pairs else {*plain}
     names: list[str] | None = None
     for number, line in enumerate(lines(path), 1):
         row = line.split("\t")
         if names is None:
             named = bool(asked) and asked <= set(row)
-            plain = ["source", "target"] if pairs and not asked else [source.text]
+            plain = ["source", "target"] if pairs and not asked else plain
             names = row if named else [*plain, *map(str, range(len(plain) + 1, len(row) + 1))]
             if named:
                 continue
@@ -119,6 +120,8 @@ TABLES: dict[str, Callable[[Path, Source, bool], Named]] = {
 
 def picked(row: dict[str, Any], source: Source, pairs: bool) -> Row:
     """The columns asked for; of pairs else the first two, or the first two of the column `translation`."""
+    if source.label is not None:
+        return Row((_column(row, source.text, "data.text"), _label(row, source.label)))
     if not pairs:
         return Row((_column(row, source.text, "data.text"),))
     inner = row.get("translation")
@@ -134,12 +137,26 @@ def picked(row: dict[str, Any], source: Source, pairs: bool) -> Row:
 
 
 def _column(row: dict[str, Any], name: str, field: str) -> str:
+    """A text."""
+    value = _value(row, name, field)
+    if not isinstance(value, str):
+        raise ValueError(f"its {name} is {value!r}, which is no text; name another column as {field}")
+    return value
+
+
+def _label(row: dict[str, Any], name: str) -> str:
+    """A word, or a whole number."""
+    value = _value(row, name, "data.label")
+    if not isinstance(value, str | int) or value == "":
+        raise ValueError(f"its {name} is {value!r}; a label is a word or a whole number, name another column")
+    return str(value)
+
+
+def _value(row: dict[str, Any], name: str, field: str) -> Any:
     """A dot leads into a column of columns, unless a column is called so."""
     value: Any = row
     for key in [name] if name in row else name.split("."):
         if not isinstance(value, dict) or key not in value:
             raise ValueError(f"it has no column {name!r}, but {', '.join(row)}; name one of these as {field}")
         value = cast(dict[str, Any], value)[key]
-    if not isinstance(value, str):
-        raise ValueError(f"its {name} is {value!r}, which is no text; name another column as {field}")
     return value

@@ -26,6 +26,11 @@ class ReadText:
 
     names = ("ids",)
 
+    @property
+    def options(self) -> tuple[object, ...]:
+        """What the ids depend on besides."""
+        return self.before, self.behind
+
     def __call__(self, part: Part) -> Iterator[Stored]:
         """Texts without a character are left out."""
         at = part.number
@@ -79,6 +84,11 @@ class ReadPairs:
     names = ("sources", "targets")
 
     @property
+    def options(self) -> tuple[object, ...]:
+        """What the ids depend on besides."""
+        return self.config.first, self.asked.longest, self.asked.src_lang, self.asked.tgt_lang
+
+    @property
     def languages(self) -> tuple[Spoken | None, Spoken | None]:
         """Those of the sources and the targets; None where the tokenizer has only one.
 
@@ -130,7 +140,53 @@ class ReadPairs:
             at += len(group)
 
 
-Reading = ReadText | ReadPairs
+@dataclass(frozen=True)
+class ReadLabels:
+    """Texts as the model's tokenizer writes them, and the numbers of their labels."""
+
+    tokenizer: Tokenizer | Pair
+    config: TransformerConfig
+    asked: Source  # longest: texts with more tokens are left out
+    labels: tuple[str, ...]
+
+    names = ("texts", "labels")
+
+    @property
+    def options(self) -> tuple[object, ...]:
+        """What the ids depend on besides."""
+        return self.asked.text, self.asked.label, self.asked.longest, self.labels
+
+    @property
+    def pad(self) -> int:
+        """What fills rows up; the mask hides it."""
+        return self.config.pad or self.tokenizer.pad or 0
+
+    def __call__(self, part: Part) -> Iterator[Stored]:
+        """Raises ValueError for a text longer than the model's positions, and for a label that it does not know."""
+        at, longest, numbers = part.number, self.asked.longest, {label: i for i, label in enumerate(self.labels)}
+        (stack,) = self.config.stacks.values()
+        limit = None if stack.positions is None else stack.positions.count
+        for group in in_groups(part):
+            rows = _encoded(self.tokenizer, [row.texts[0] for row in group], [at + i + 1 for i in range(len(group))])
+            kept = [i for i, row in enumerate(rows) if row and (longest is None or len(row) <= longest)]
+            for i in kept:
+                if limit is not None and len(rows[i]) > limit:
+                    raise ValueError(
+                        f"line {at + i + 1} has {len(rows[i])} tokens, but the model has {limit} positions; "
+                        f"shorten it, or set data.longest to {limit}"
+                    )
+                if group[i].texts[1] not in numbers:
+                    raise ValueError(
+                        f"line {at + i + 1} has the label {group[i].texts[1]!r}, which the model does not know"
+                    )
+            columns = {"texts": Ids.of([rows[i] for i in kept])}
+            columns["labels"] = Ids.of([[numbers[group[i].texts[1]]] for i in kept])
+            sizes = np.array([len(group[i].texts[0].encode()) for i in kept], dtype=np.int64)
+            yield Stored(columns, np.ones(len(kept), dtype=np.bool_), sizes)
+            at += len(group)
+
+
+Reading = ReadText | ReadPairs | ReadLabels
 
 
 def cached(read: Reading, part: Part, folder: Path, vocab: dict[str, int]) -> Stored:
@@ -138,12 +194,8 @@ def cached(read: Reading, part: Part, folder: Path, vocab: dict[str, int]) -> St
 
     vocab: how many ids the model has, by column. Raises ValueError for ids beyond.
     """
-    options: tuple[object, ...]
-    if isinstance(read, ReadText):
-        options = (read.before, read.behind)
-    else:
-        options = (read.config.first, read.asked.longest, read.asked.src_lang, read.asked.tgt_lang)
-    file = folder / f"{key_of(read.tokenizer, part.rows.digest, part.start, part.stop, read.names, options)}.arrow"
+    said = (part.rows.digest, part.start, part.stop, read.names, read.options)
+    file = folder / f"{key_of(read.tokenizer, *said)}.arrow"
     if not file.exists():
         store(read(part), read.names, file)
     found = stored(file, read.names)

@@ -16,12 +16,13 @@ from clearhead.model.transformer import Transformer
 from clearhead.text.pair import Pair
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.train.data import Blocks, Data, Pairs, Parts, stream
-from clearhead.train.data_files import texts_of
+from clearhead.train.data_files import Texts, texts_of
 from clearhead.train.data_ids import Ids
 from clearhead.train.data_masked import Masked
 from clearhead.train.data_packed import Packed
 from clearhead.train.data_rows import TABLES, kind
 from clearhead.train.examine import Finding, examine_bytes, examine_rows, told
+from clearhead.train.labels import counted_labels
 from clearhead.train.loop import train
 from clearhead.train.loss import IGNORED, Batch, moved
 from clearhead.train.progress import memory
@@ -30,6 +31,7 @@ from clearhead.train.run import training_arguments
 from clearhead.train.spread import Spread
 from clearhead.train.start import begin, task_for
 from clearhead.train.task import TASKS
+from clearhead.train.task_labels import Labelled
 
 TRIED = 3  # steps, of which the first is not timed
 UNKNOWN = 0.01  # share of unknown tokens, from which on the tokenizer does not fit
@@ -68,7 +70,7 @@ def doctor(recipe: Recipe, try_steps: bool = True) -> Diagnosis:
     return found
 
 
-def task_of_data(names: Sequence[str], start: str | None) -> Literal["lm", "translate", "mlm"]:
+def task_of_data(names: Sequence[str], start: str | None) -> Literal["lm", "translate", "mlm", "classify"]:
     """What the data are for, if nobody says: what the model does; or two files of text are a source and a target."""
     if start is not None:
         return task_for(load(start))
@@ -78,10 +80,12 @@ def task_of_data(names: Sequence[str], start: str | None) -> Literal["lm", "tran
 
 def _look(recipe: Recipe, try_steps: bool, found: Diagnosis) -> None:
     texts = texts_of(recipe)
-    counts = examine_rows(texts)
+    counts = examine_rows(texts, recipe.task == "translate")
     running = texts.train.rows.running
     found.facts |= {"task": recipe.task, **counts.facts(running, recipe.task == "translate")}
     found.findings += told(counts, running)
+    if recipe.task == "classify":
+        found.findings += _of_labels(texts)
     model = begin(recipe, texts, Spread(device=recipe.device))
     limit = _positions(model) if recipe.data.longest is None and recipe.task == "translate" else None
     cut = recipe if limit is None else replace(recipe, data=replace(recipe.data, longest=limit))  # to count them all
@@ -94,6 +98,16 @@ def _look(recipe: Recipe, try_steps: bool, found: Diagnosis) -> None:
             found.facts |= _tried(model, parts, recipe)
 
 
+def _of_labels(texts: Texts) -> Iterator[Finding]:
+    """How often each is there, and which of them the validation lacks: files are often sorted by label."""
+    train, kept = counted_labels(texts.train), counted_labels(texts.validation)
+    yield Finding("note", "labels: " + ", ".join(f"{label} {count:,}" for label, count in train.most_common(20)))
+    if missing := sorted(label for label, count in train.items() if count > train.total() / 50 and label not in kept):
+        yield Finding(
+            "fault", f"no row kept for validation has the label {missing[0]}; shuffle the rows, or name data.validation"
+        )
+
+
 def _positions(model: Transformer) -> int | None:
     """Of the stack that has the fewest; None where they have no end."""
     tables = [stack.positions for stack in model.config.stacks.values()]
@@ -102,6 +116,8 @@ def _positions(model: Transformer) -> int | None:
 
 def _columns(data: Data) -> dict[str, Ids]:
     """The ids of texts that are at hand."""
+    if isinstance(data, Labelled):
+        return {"text": data.sources}
     if isinstance(data, Pairs):
         return {"source": data.sources, "target": data.targets}
     data = data.inner if isinstance(data, Masked) else data
@@ -173,14 +189,16 @@ def _tried(model: Transformer, parts: Parts, recipe: Recipe) -> dict[str, Any]:
 
     train(model, given, replace(args, steps=TRIED, evaluate_every=0), after=after)
     step = statistics.median(np.diff(times)[1:])
-    real = sum(_real(batch, recipe.task == "translate") for batch in batches)
+    pairs = recipe.task == "translate"
+    real, all_of_them = sum(_real(batch, pairs) for batch in batches), "labels" if pairs else "input_ids"
     return {
         "steps": args.steps,
         "seconds_per_step": float(step),
         "seconds": float(step) * args.steps,
         "memory_gb": memory(),
         "batches_per_epoch": parts.train.per_epoch,
-        "padding": 1 - real / sum(batch["labels"].numel() for batch in batches),
+        "padding": 1
+        - real / sum(batch[all_of_them].numel() for batch in batches),
     }
 
 
@@ -188,4 +206,4 @@ def _real(batch: Batch, pairs: bool) -> int:
     """Tokens that are not padding; of pairs those of the target."""
     if pairs:
         return int((batch["labels"] != IGNORED).sum())
-    return int(batch["attention_mask"].sum()) if "attention_mask" in batch else batch["labels"].numel()
+    return int(batch["attention_mask"].sum()) if "attention_mask" in batch else batch["input_ids"].numel()

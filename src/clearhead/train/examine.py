@@ -82,14 +82,14 @@ class Counts:
         return ({} if running else of_rows) | (of_pairs if pairs else {}) | always
 
 
-def examine_rows(texts: Texts) -> Counts:
-    """One pass over all rows. What is the same is known by a digest of eight bytes for each."""
+def examine_rows(texts: Texts, pairs: bool = True) -> Counts:
+    """One pass over all rows, pairs or texts with labels. What is the same is known by a digest of eight bytes each."""
     counts, known = Counts(), set[bytes]()
     running = texts.train.rows.running
     for number, row in enumerate(texts.train, 1):
         counts.rows += 1
         counts.characters += sum(map(len, row.texts))
-        _examine(row, number, counts)
+        _examine(row, number, counts, pairs)
         for mark in _marks(row, running):
             counts.doubled += mark in known
             known.add(mark)
@@ -101,11 +101,11 @@ def examine_rows(texts: Texts) -> Counts:
     return counts
 
 
-def _examine(row: Row, number: int, counts: Counts) -> None:
+def _examine(row: Row, number: int, counts: Counts, pairs: bool) -> None:
     lengths = [len(text.strip()) for text in row.texts]
     if not min(lengths):
         counts.empty.append(number)
-    elif len(lengths) == 2:
+    elif len(lengths) == 2 and pairs:
         counts.copied += row.texts[0].strip() == row.texts[1].strip() and lengths[0] > SHORT
         if max(lengths) > max(RATIO * min(lengths), SHORT):
             counts.uneven.append(number)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from clearhead.config import Head
 from clearhead.model.transformer import Transformer
 from clearhead.tap import SILENT, Tap
 from clearhead.train.alarms import first_bad
@@ -143,13 +144,15 @@ def backward(
     costs: list[Tensor] = []
     for i, (fed, targets) in enumerate(lessons):
         asked, inner = (targets.flatten() != IGNORED).nonzero().squeeze(-1), model.tap if tap is SILENT else tap
-        everywhere = len(asked) == targets.numel()
+        tokens = isinstance(model.config.head, Head)
+        everywhere = len(asked) == targets.numel() or not tokens
         answers = inner if everywhere else Answers(asked, inner, "encoder" if model.decoder is None else "decoder")
         with here.last(called, i == len(lessons) - 1):
             with computing(dtype, targets.device.type):
                 logits = called(**fed, tap=answers).logits
             wanted = targets if everywhere else targets.flatten().index_select(0, asked)
-            loss = smoothed_loss(logits, wanted, smoothing, model.config.pad) * (here.ranks / max(count, 1))
+            pad = model.config.pad if tokens else None
+            loss = smoothed_loss(logits, wanted, smoothing, pad) * (here.ranks / max(count, 1))
             loss.backward()  # processes take the mean of their gradients, so that these are summed
         costs.append(loss.detach())
     (mean,) = here.total(float(torch.stack(costs).sum()) / here.ranks)

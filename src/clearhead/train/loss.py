@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from clearhead.config import Head, TransformerConfig
+from clearhead.config import Head, TextClassifier, TransformerConfig
 from clearhead.model.transformer import shift_right
 
 IGNORED = -100
@@ -26,9 +26,11 @@ def teach(config: TransformerConfig, batch: Batch) -> tuple[Batch, Tensor]:
 
     The batch holds the model's arguments and `labels` [B, T]. A decoder alone predicts the next label, so that the last
     token is not read; a decoder beside an encoder is fed the labels shifted right, unless the batch holds
-    `decoder_input_ids`; an encoder alone predicts them in place. Raises ValueError for a model whose head does not
-    write tokens.
+    `decoder_input_ids`; an encoder alone predicts them in place. Of a head for labels of texts the targets are labels
+    [B]. Raises ValueError for other heads.
     """
+    if isinstance(config.head, TextClassifier) and config.head.answer == "one":
+        return {name: value for name, value in batch.items() if name != "labels"}, batch["labels"]
     if not isinstance(config.head, Head):
         raise ValueError(
             f"config.head is {type(config.head).__name__.removesuffix('Type')}; teacher forcing needs a Head, which "

@@ -51,6 +51,12 @@ def problems(recipe: Recipe) -> Iterator[str]:
         yield f"data.validation holds {min(both)}, which is trained on; name another file, or none for the last 5 %"
     if start.start is not None and (start.config or start.dim or start.layers):
         yield f"model.start is {start.start!r}, so it has its config, dim and layers; leave those out"
+    if recipe.task == "classify":
+        for name, value in (("data.stream", recipe.data.stream), ("model.lora.rank", recipe.model.lora.rank)):
+            if value:
+                yield f"{name} is {value}, but task is classify, which reads all and trains a new head; leave it out"
+    elif recipe.data.label is not None:
+        yield f"data.label is {recipe.data.label!r}, but task is {recipe.task}; set it to classify"
     if recipe.model.lora.rank:
         yield from _lora_problems(recipe)
 

@@ -28,7 +28,8 @@ class Source:
 
     train: tuple[str, ...] = _is((), "files (.txt, .tsv, .csv, .jsonl, .parquet, each also .gz), or owner/name", True)
     validation: tuple[str, ...] = _is((), "the same for validation; none: the last 5 % of train, not trained on", True)
-    text: str = _is("text", "column of the texts (lm, mlm)")
+    text: str = _is("text", "column of the texts (lm, mlm, classify)")
+    label: str | None = _is(None, "column of their labels (classify); null: label")
     source: str | None = _is(None, "column to translate from, such as translation.en; null: the first of two")
     target: str | None = _is(None, "column to translate to; null: the second of two")
     src_lang: str | None = _is(None, "language of the sources, such as en_XX, where the tokenizer has several")
@@ -99,7 +100,7 @@ class Batches:
 class Moving:
     """What moves the parameters."""
 
-    adamw: float | None = _is(None, "peak learning rate of AdamW; null: 0.002, with model.start 0.0002")
+    adamw: float | None = _is(None, "peak rate of AdamW; null: 0.002, with model.start 0.0002, to classify 0.00005")
     muon: float | None = _is(None, "peak rate of Muon for matrices; 0: AdamW; null: 0.02, with model.start 0")
     decay: float = _is(0.1, "weight decay of matrices and tables")
     beta1: float = _is(0.9, "memory of AdamW for gradients")
@@ -147,7 +148,9 @@ class Watching:
 class Recipe:
     """Raises ValueError for numbers that mean nothing, naming the field, the number and the fix."""
 
-    task: Literal["lm", "translate", "mlm"] = _is("lm", "go on with a text, translate, or fill gaps")
+    task: Literal["lm", "translate", "mlm", "classify"] = _is(
+        "lm", "go on with a text, translate, fill gaps, or say labels of texts"
+    )
     data: Source = field(default_factory=Source)
     tokenizer: Vocabulary = field(default_factory=Vocabulary)
     model: Model = field(default_factory=Model)

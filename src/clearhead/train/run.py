@@ -51,7 +51,7 @@ IDS = ".data"  # of the run's folder: the texts as ids
 def rates(recipe: Recipe) -> Rates:
     """A new model learns quickly; one that knows something already, gently."""
     asked, known = recipe.optimizer, recipe.model.start is not None
-    adamw, muon = (2e-4, 0.0) if known else (2e-3, 0.02)
+    adamw, muon = (5e-5 if recipe.task == "classify" else 2e-4, 0.0) if known else (2e-3, 0.02)
     return Rates(
         adamw=adamw if asked.adamw is None else asked.adamw,
         muon=(muon if asked.muon is None else asked.muon) or None,

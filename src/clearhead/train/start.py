@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from clearhead.config import Head, Stack, TransformerConfig
+from clearhead.config import Head, Stack, TextClassifier, TransformerConfig
 from clearhead.families.hub import local
 from clearhead.families.load import MODEL_TYPE, load
 from clearhead.families.presets import small_encoder, small_lm, small_translator
@@ -21,6 +21,7 @@ from clearhead.text.build import bpe_tokenizer, bytes_tokenizer, char_tokenizer,
 from clearhead.text.pair import Pair
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.train.data_files import Part, Texts, digest_of
+from clearhead.train.labels import for_labels
 from clearhead.train.lora import adapt
 from clearhead.train.recipe import Recipe, Vocabulary
 from clearhead.train.spread import ALONE, Spread
@@ -28,7 +29,12 @@ from clearhead.train.spread import ALONE, Spread
 LARGE = 2_000_000  # characters, from which on a text is worth pieces of words and a wider model
 MANY = 5_000  # sentence pairs, likewise
 LEARNED_FROM = 200_000_000  # characters that a tokenizer is learned from, at most
-KINDS = {"lm": "a decoder alone", "translate": "an encoder and a decoder", "mlm": "an encoder alone"}
+KINDS = {
+    "lm": "a decoder alone",
+    "translate": "an encoder and a decoder",
+    "mlm": "an encoder alone",
+    "classify": "a classifier of texts",
+}
 
 
 def is_large(recipe: Recipe, texts: Texts) -> bool:
@@ -46,6 +52,8 @@ def begin(recipe: Recipe, texts: Texts, here: Spread) -> Transformer:
         model = new(recipe, texts, here).to(here.device)
     else:
         model = load(recipe.model.start, dtype=torch.float32, device=here.device)
+    if recipe.task == "classify":
+        model = for_labels(model, texts)
     check_kind(model, recipe.task)
     if recipe.model.start is not None and recipe.model.lora.rank:
         adapt(model, recipe.model.lora, recipe.model.start)
@@ -61,8 +69,10 @@ def base_of(recipe: Recipe) -> dict[str, str]:
     return {"weights of model.start": f"sha256 {digest_of([place] if place.is_file() else inside)}"}
 
 
-def task_for(model: Transformer) -> Literal["lm", "translate", "mlm"]:
+def task_for(model: Transformer) -> Literal["lm", "translate", "mlm", "classify"]:
     """What a model of its kind is trained to do."""
+    if isinstance(model.config.head, TextClassifier):
+        return "classify"
     if model.encoder is None:
         return "lm"
     return "mlm" if model.decoder is None else "translate"
@@ -73,7 +83,7 @@ def check_kind(model: Transformer, task: str) -> Tokenizer | Pair:
     config, is_for = model.config, task_for(model)
     if is_for != task:
         raise ValueError(f"the model is {KINDS[is_for]}, but {task} needs {KINDS[task]}; use train {is_for}")
-    if not isinstance(config.head, Head):
+    if task != "classify" and not isinstance(config.head, Head):
         raise ValueError(
             f"the model's head is {type(config.head).__name__}; training on text needs one that writes tokens"
         )
@@ -176,13 +186,13 @@ def _of_file(path: Path) -> TransformerConfig:
 
 
 def _of_size(recipe: Recipe, large: bool, read: int, written: int) -> TransformerConfig:
-    wide = {"lm": 384, "translate": 256, "mlm": 256}[recipe.task]
+    wide = {"lm": 384, "translate": 256, "mlm": 256, "classify": 256}[recipe.task]
     dim, step = recipe.model.dim or (wide if large else 128), 32 if recipe.task == "translate" else 64
     if dim % step:
         raise ValueError(f"recipe.model.dim is {dim}; heads are {step} wide, so it must be a multiple of {step}")
     if recipe.task == "lm":
         return small_lm(read, dim)
-    if recipe.task == "mlm":
+    if recipe.task in ("mlm", "classify"):
         return small_encoder(read, dim)
     config = small_translator(read, written, dim)
     return replace(config, shared_embeddings=True, head=Head(tied=True)) if recipe.tokenizer.shared else config

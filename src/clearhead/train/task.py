@@ -1,4 +1,4 @@
-"""What a model can be trained to do: go on with a text, fill its gaps, or translate sentences."""
+"""What a model can be trained to do: go on with a text, fill its gaps, say its label, or translate."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +8,7 @@ from clearhead.model.transformer import Transformer
 from clearhead.train.data import Parts, Shelf
 from clearhead.train.data_files import Texts, texts_of
 from clearhead.train.recipe import Recipe
+from clearhead.train.task_labels import Labelling
 from clearhead.train.task_pairs import Translation
 from clearhead.train.task_text import Continuation, Filling
 
@@ -43,4 +44,9 @@ def task_of(recipe: Recipe, texts: Texts | None = None) -> "Task":
     return TASKS[recipe.task](recipe, texts_of(recipe) if texts is None else texts)
 
 
-TASKS: dict[str, Callable[[Recipe, Texts], Task]] = {"lm": Continuation, "mlm": Filling, "translate": Translation}
+TASKS: dict[str, Callable[[Recipe, Texts], Task]] = {
+    "lm": Continuation,
+    "mlm": Filling,
+    "translate": Translation,
+    "classify": Labelling,
+}
