@@ -34,7 +34,7 @@ def test_the_tree_names_every_file() -> None:
     files = {p.name for p in (ROOT / "src" / "clearhead").glob("*.py")}
     for folder in ("formulas", "model", "families", "generation", "lens", "text", "view", "train", "demo"):
         assert f"{folder}/" in tree
-        files |= {p.name for p in (ROOT / "src" / "clearhead" / folder).glob("*.py")}
+        files |= {p.name for p in (ROOT / "src" / "clearhead" / folder).rglob("*.py")}
     missing = {name for name in files if not name.startswith("__") and name not in tree}
     assert not missing
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from clearhead.train import data_tokens, start, task_text
-from clearhead.train.data_ids import Stored
+from clearhead.train import start, task_text
+from clearhead.train.data import tokens
+from clearhead.train.data.ids import Stored
 from clearhead.train.recipe import read_recipe
 from clearhead.train.run import run
 
@@ -28,7 +29,7 @@ def main(folder: Path) -> None:
 
         return noting
 
-    cached = data_tokens.cached
+    cached = tokens.cached
 
     def digested(*given: Any) -> Stored:
         found = cached(*given)
@@ -36,7 +37,7 @@ def main(folder: Path) -> None:
         ids.append(hashlib.sha256(rows.span(0, rows.total).tobytes()).hexdigest())
         return found
 
-    data_tokens.store = noted("ids", data_tokens.store)
+    tokens.store = noted("ids", tokens.store)
     start.tokenizer_for = noted("tokenizer", start.tokenizer_for)
     task_text.cached = digested
     run(read_recipe(folder / "recipe.yaml"), folder / "run")

@@ -17,8 +17,8 @@ from clearhead.families.labelling import with_labels
 from clearhead.families.load import load, save
 from clearhead.model.transformer import Transformer
 from clearhead.text.build import bytes_tokenizer
-from clearhead.train.data_files import Part, texts_of
-from clearhead.train.data_tokens import ReadLabels
+from clearhead.train.data.files import Part, texts_of
+from clearhead.train.data.tokens import ReadLabels
 from clearhead.train.doctor import doctor
 from clearhead.train.exam import exam
 from clearhead.train.labels import macro_f1

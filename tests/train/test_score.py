@@ -8,8 +8,8 @@ import sacrebleu
 from clearhead.generation.text import translate
 from clearhead.model.transformer import Transformer
 from clearhead.train import score as module
-from clearhead.train.data_files import read_texts
-from clearhead.train.data_rows import Row
+from clearhead.train.data.files import read_texts
+from clearhead.train.data.rows import Row
 from clearhead.train.exam import exam
 from clearhead.train.recipe import Model, Recipe, Source, Vocabulary
 from clearhead.train.score import Score, refuse_pieces, translation_scores

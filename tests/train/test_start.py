@@ -11,7 +11,7 @@ from clearhead.model.transformer import Transformer
 from clearhead.text.pair import Pair
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.train import start as module
-from clearhead.train.data_files import Texts, read_texts
+from clearhead.train.data.files import Texts, read_texts
 from clearhead.train.recipe import Model, Recipe, Source, Vocabulary
 from clearhead.train.spread import ALONE
 from clearhead.train.start import begin, drop, new

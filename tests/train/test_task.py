@@ -14,10 +14,10 @@ from clearhead.model.transformer import Transformer
 from clearhead.text.build import char_tokenizer
 from clearhead.text.pair import Pair
 from clearhead.text.tokenizer import Tokenizer
-from clearhead.train import data_tokens
-from clearhead.train.data import Pairs, Parts, stream
-from clearhead.train.data_packed import Packed
-from clearhead.train.data_streamed import Streamed
+from clearhead.train.data import tokens
+from clearhead.train.data.batches import Pairs, Parts, stream
+from clearhead.train.data.packed import Packed
+from clearhead.train.data.streamed import Streamed
 from clearhead.train.loss import teach
 from clearhead.train.recipe import Batches, Recipe, Source, Vocabulary, Watching
 from clearhead.train.score import evaluate
@@ -67,7 +67,7 @@ def test_the_ids_are_made_once_without_a_network(file: str, tmp_path: Path, monk
     recipe = Recipe(data=Source(train=(file,)))
     task, model, parts = begun(recipe, tmp_path / "ids")
     first = next(stream(parts.train, 0))
-    monkeypatch.setattr(data_tokens, "store", lambda *words: pytest.fail("made again"))
+    monkeypatch.setattr(tokens, "store", lambda *words: pytest.fail("made again"))
     assert torch.equal(next(stream(task.data(model, tmp_path / "ids").train, 0))["input_ids"], first["input_ids"])
     assert sorted(path.suffix for path in (tmp_path / "ids").iterdir()) == [".arrow", ".arrow"]
     monkeypatch.undo()

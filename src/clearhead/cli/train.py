@@ -9,7 +9,7 @@ import typer
 
 from clearhead.cli.options import Device, Dtype, Json, Model, Threads, app, check_device, load, show, use
 from clearhead.train import recipe as recipes
-from clearhead.train.data_files import texts_of
+from clearhead.train.data.files import texts_of
 from clearhead.train.recipe import Recipe, Saving, Source, explained, read_recipe
 
 train = typer.Typer(

@@ -15,12 +15,12 @@ from clearhead.model.describe import count
 from clearhead.model.transformer import Transformer
 from clearhead.text.pair import Pair
 from clearhead.text.tokenizer import Tokenizer
-from clearhead.train.data import Blocks, Data, Pairs, Parts, stream
-from clearhead.train.data_files import Texts, texts_of
-from clearhead.train.data_ids import Ids
-from clearhead.train.data_masked import Masked
-from clearhead.train.data_packed import Packed
-from clearhead.train.data_rows import TABLES, kind
+from clearhead.train.data.batches import Blocks, Data, Pairs, Parts, stream
+from clearhead.train.data.files import Texts, texts_of
+from clearhead.train.data.ids import Ids
+from clearhead.train.data.masked import Masked
+from clearhead.train.data.packed import Packed
+from clearhead.train.data.rows import TABLES, kind
 from clearhead.train.examine import Finding, examine_bytes, examine_rows, told
 from clearhead.train.labels import counted_labels
 from clearhead.train.loop import train
@@ -197,8 +197,7 @@ def _tried(model: Transformer, parts: Parts, recipe: Recipe) -> dict[str, Any]:
         "seconds": float(step) * args.steps,
         "memory_gb": memory(),
         "batches_per_epoch": parts.train.per_epoch,
-        "padding": 1
-        - real / sum(batch[all_of_them].numel() for batch in batches),
+        "padding": 1 - real / sum(batch[all_of_them].numel() for batch in batches),
     }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.model.transformer import Transformer
-from clearhead.train.data_files import Part, Texts, counted, open_rows
+from clearhead.train.data.files import Part, Texts, counted, open_rows
 from clearhead.train.recipe import Batches, Recipe, Source
 from clearhead.train.score import BEAMS, evaluate, translation_scores
 from clearhead.train.start import check_kind, task_for

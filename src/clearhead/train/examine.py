@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from clearhead.train.data_files import Texts
-from clearhead.train.data_rows import Row, kind, opened
+from clearhead.train.data.files import Texts
+from clearhead.train.data.rows import Row, kind, opened
 
 RATIO = 4  # times as long as the other side: hardly a translation
 SHORT = 10  # characters; ratios and doubles of shorter texts mean nothing

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from clearhead.config import TextClassifier
 from clearhead.families.labelling import with_labels
 from clearhead.model.transformer import Transformer
-from clearhead.train.data_files import Part, Texts
+from clearhead.train.data.files import Part, Texts
 
 MANY = 1000  # nobody has so many, but another column has
 

@@ -11,9 +11,9 @@ from safetensors import SafetensorError
 
 from clearhead.families.store import read_json
 from clearhead.model.transformer import Transformer
-from clearhead.train.data import Parts, stream
-from clearhead.train.data_files import Texts
-from clearhead.train.data_streamed import go_on, mark_of
+from clearhead.train.data.batches import Parts, stream
+from clearhead.train.data.files import Texts
+from clearhead.train.data.streamed import go_on, mark_of
 from clearhead.train.folder import (
     ASKED,
     CHECKPOINT,

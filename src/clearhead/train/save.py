@@ -43,7 +43,7 @@ class Checkpoint(NamedTuple):
     movers: list[Optimizer]
     step: int  # steps done
     scores: tuple[tuple[int, float], ...] = ()  # (step, score) of every evaluation so far
-    mark: Any = None  # of a stream that is trained on (data_streamed.Mark)
+    mark: Any = None  # of a stream that is trained on (data.streamed.Mark)
     mean: Mean | None = None  # the moving average of what is trained
 
 

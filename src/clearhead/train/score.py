@@ -12,8 +12,8 @@ import torch
 
 from clearhead.generation.text import ROOM, translate
 from clearhead.model.transformer import Transformer
-from clearhead.train.data import Data
-from clearhead.train.data_rows import Row
+from clearhead.train.data.batches import Data
+from clearhead.train.data.rows import Row
 from clearhead.train.loss import IGNORED, moved, smoothed_loss, teach
 
 TOGETHER = 32  # sentences that are translated at once

@@ -20,7 +20,7 @@ from clearhead.model.transformer import Transformer
 from clearhead.text.build import bpe_tokenizer, bytes_tokenizer, char_tokenizer, unigram_tokenizer, word_tokenizer
 from clearhead.text.pair import Pair
 from clearhead.text.tokenizer import Tokenizer
-from clearhead.train.data_files import Part, Texts, digest_of
+from clearhead.train.data.files import Part, Texts, digest_of
 from clearhead.train.labels import for_labels
 from clearhead.train.lora import adapt
 from clearhead.train.recipe import Recipe, Vocabulary

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from clearhead.model.transformer import Transformer
-from clearhead.train.data import Parts, Shelf
-from clearhead.train.data_files import Texts, texts_of
+from clearhead.train.data.batches import Parts, Shelf
+from clearhead.train.data.files import Texts, texts_of
 from clearhead.train.recipe import Recipe
 from clearhead.train.task_labels import Labelling
 from clearhead.train.task_pairs import Translation

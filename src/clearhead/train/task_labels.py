@@ -9,9 +9,9 @@ from typing import Any
 from clearhead.config import TextClassifier
 from clearhead.model.classify import classify
 from clearhead.model.transformer import Transformer
-from clearhead.train.data import Examples, Keys, Pairs, Parts, Shelf
-from clearhead.train.data_files import Part, Texts
-from clearhead.train.data_tokens import ReadLabels, cached
+from clearhead.train.data.batches import Examples, Keys, Pairs, Parts, Shelf
+from clearhead.train.data.files import Part, Texts
+from clearhead.train.data.tokens import ReadLabels, cached
 from clearhead.train.labels import macro_f1
 from clearhead.train.loss import Batch
 from clearhead.train.recipe import Recipe

@@ -8,10 +8,10 @@ from typing import Any
 
 from clearhead.generation.text import translate
 from clearhead.model.transformer import Transformer
-from clearhead.train.data import Pairs, Parts, Shelf
-from clearhead.train.data_files import Texts
-from clearhead.train.data_ids import Stored
-from clearhead.train.data_tokens import ReadPairs, cached
+from clearhead.train.data.batches import Pairs, Parts, Shelf
+from clearhead.train.data.files import Texts
+from clearhead.train.data.ids import Stored
+from clearhead.train.data.tokens import ReadPairs, cached
 from clearhead.train.recipe import Recipe
 from clearhead.train.score import translation_scores
 from clearhead.train.start import check_kind, is_large

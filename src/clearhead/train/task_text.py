@@ -15,13 +15,13 @@ from clearhead.model.transformer import Transformer
 from clearhead.text.pair import Pair
 from clearhead.text.settings import SPECIALS
 from clearhead.text.tokenizer import Tokenizer
-from clearhead.train.data import Blocks, Data, Parts, Shelf
-from clearhead.train.data_files import Part, Texts
-from clearhead.train.data_ids import Stored
-from clearhead.train.data_masked import Masked
-from clearhead.train.data_packed import Packed
-from clearhead.train.data_streamed import Streamed, slabs
-from clearhead.train.data_tokens import Reading, ReadText, cached
+from clearhead.train.data.batches import Blocks, Data, Parts, Shelf
+from clearhead.train.data.files import Part, Texts
+from clearhead.train.data.ids import Stored
+from clearhead.train.data.masked import Masked
+from clearhead.train.data.packed import Packed
+from clearhead.train.data.streamed import Streamed, slabs
+from clearhead.train.data.tokens import Reading, ReadText, cached
 from clearhead.train.recipe import Recipe
 from clearhead.train.start import check_kind, is_large
 

@@ -15,7 +15,7 @@ from clearhead.families.store import new_folder, write_json, write_tensors
 from clearhead.model.transformer import Transformer
 from clearhead.train import film
 from clearhead.train.alarms import alarms
-from clearhead.train.data import Data
+from clearhead.train.data.batches import Data
 from clearhead.train.folder import LOG, cut_log
 from clearhead.train.loop import History, aside
 from clearhead.train.recipe import Watching

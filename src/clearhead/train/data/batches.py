@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.model.transformer import shift_right
-from clearhead.train.data_ids import Ids, Numbers
+from clearhead.train.data.ids import Ids, Numbers
 from clearhead.train.loss import IGNORED, Batch
 
 POOL = 64  # batches of pairs that are sorted by length together; with 16 there is a third more padding

@@ -11,10 +11,11 @@ import datasets
 import pytest
 import torch
 
-from clearhead.train import data_files, data_ids, task_text
 from clearhead.train import run as running
-from clearhead.train.data import stream
-from clearhead.train.data_streamed import Streamed, go_on, mark_of
+from clearhead.train import task_text
+from clearhead.train.data import files, ids
+from clearhead.train.data.batches import stream
+from clearhead.train.data.streamed import Streamed, go_on, mark_of
 from clearhead.train.folder import CHECKPOINT
 from clearhead.train.loss import Batch
 from clearhead.train.recipe import Recipe, recipe_of
@@ -30,11 +31,11 @@ Counts = list[str]
 @pytest.fixture(params=["hub", "table", "running", "pairs"])
 def recipe(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
     """A stream of rows in small slabs: of the hub in three shards, of a table, of packed running text, or of pairs."""
-    monkeypatch.setattr(data_ids, "TOGETHER", 7)
+    monkeypatch.setattr(ids, "TOGETHER", 7)
     monkeypatch.setattr(task_text, "SLAB", 4)
-    monkeypatch.setattr(data_files, "HELD", HELD)
-    monkeypatch.setattr(data_files, "HELD_CHARACTERS", 100)
-    monkeypatch.setattr(data_files, "CHUNK", 50)
+    monkeypatch.setattr(files, "HELD", HELD)
+    monkeypatch.setattr(files, "HELD_CHARACTERS", 100)
+    monkeypatch.setattr(files, "CHUNK", 50)
     rows = [f"{i} is row {i * i % 37}" for i in range(ROWS)]
     shards = datasets.Dataset.from_dict({"text": rows}).to_iterable_dataset(num_shards=3)
     monkeypatch.setattr(datasets, "load_dataset", lambda *words, **named: shards)
@@ -97,14 +98,14 @@ def test_only_the_slab_that_was_left_is_made_ids_of_again(
         pass
     begins = left.mark.place.rows
     seen: list[int] = []
-    real = data_ids.in_groups
+    real = ids.in_groups
 
-    def noted(rows: Iterator[data_ids.Row]) -> Iterator[list[data_ids.Row]]:
+    def noted(rows: Iterator[ids.Row]) -> Iterator[list[ids.Row]]:
         for group in real(rows):
             seen.append(len(group))
             yield group
 
-    monkeypatch.setattr("clearhead.train.data_tokens.in_groups", noted)
+    monkeypatch.setattr("clearhead.train.data.tokens.in_groups", noted)
     for mark in (None, mark_of(left)):
         again = fresh()
         seen.clear()
@@ -126,8 +127,8 @@ def test_a_data_set_of_the_hub_is_not_read_over(
         pass
     assert left.mark.place.rows > 40
     read: list[str] = []
-    real = data_files.picked
-    monkeypatch.setattr(data_files, "picked", lambda row, *rest: read.append(row["text"]) or real(row, *rest))
+    real = files.picked
+    monkeypatch.setattr(files, "picked", lambda row, *rest: read.append(row["text"]) or real(row, *rest))
     again = fresh()
     go_on(again, mark_of(left))
     read.clear()

@@ -9,8 +9,8 @@ import torch
 from clearhead.config import Positions
 from clearhead.families.presets import small_encoder, small_lm
 from clearhead.model.transformer import Transformer
-from clearhead.train.data_ids import Ids
-from clearhead.train.data_packed import Packed
+from clearhead.train.data.ids import Ids
+from clearhead.train.data.packed import Packed
 from clearhead.train.loop import backward
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from clearhead.text.pair import Pair
 from clearhead.text.tokenizer import Tokenizer
-from clearhead.train.data_rows import Row
+from clearhead.train.data.rows import Row
 
 Numbers = NDArray[np.int64]
 TOGETHER, SIZE = 1000, 1 << 22  # rows that become ids at once, or characters

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.train.data import Examples, Keys, in_epochs, padded
-from clearhead.train.data_ids import Ids, Numbers
+from clearhead.train.data.batches import Examples, Keys, in_epochs, padded
+from clearhead.train.data.ids import Ids, Numbers
 from clearhead.train.loss import IGNORED, Batch
 
 POOL = 4096  # pieces that are packed together

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from clearhead.train.data import Examples, Keys, Shelf, in_epochs
+from clearhead.train.data.batches import Examples, Keys, Shelf, in_epochs
 from clearhead.train.loss import IGNORED, Batch
 
 SHARE = 0.15  # of the tokens are asked for; of these 80 % are hidden, 10 % replaced, 10 % left (Devlin et al. 2019)

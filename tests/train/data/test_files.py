@@ -8,9 +8,9 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from clearhead.train import data_files
-from clearhead.train.data_files import Part, Rows, cut, open_rows, read_texts
-from clearhead.train.data_rows import Row
+from clearhead.train.data import files
+from clearhead.train.data.files import Part, Rows, cut, open_rows, read_texts
+from clearhead.train.data.rows import Row
 from clearhead.train.recipe import Source
 
 STRANGE = "one\u2028two\x85three\x0bfour\rfive"
@@ -30,7 +30,7 @@ def test_a_running_text_comes_back_and_is_cut_by_characters(tmp_path: Path, monk
     text = "\n".join(f"{STRANGE} {i}" for i in range(50))
     file = written(tmp_path, "a.txt", b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode() + b"\r\n")
     for chunk in (1 << 16, 100, 1):
-        monkeypatch.setattr(data_files, "CHUNK", chunk)
+        monkeypatch.setattr(files, "CHUNK", chunk)
         found = list(open_rows((file,), Source(), False))
         assert "".join(row.texts[0] for row in found) == text
         assert [row.begins for row in found] == [True] + [False] * (len(found) - 1)

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clearhead.train.data import Data, Examples, Keys, Shelf
-from clearhead.train.data_files import Part, Rows
-from clearhead.train.data_ids import Ids, Stored
-from clearhead.train.data_rows import Row
-from clearhead.train.data_tokens import Reading
+from clearhead.train.data.batches import Data, Examples, Keys, Shelf
+from clearhead.train.data.files import Part, Rows
+from clearhead.train.data.ids import Ids, Stored
+from clearhead.train.data.rows import Row
+from clearhead.train.data.tokens import Reading
 from clearhead.train.loss import Batch
 
 

@@ -11,8 +11,8 @@ from clearhead.config import TransformerConfig
 from clearhead.text.language import Languages, languages
 from clearhead.text.pair import Pair
 from clearhead.text.tokenizer import Tokenizer
-from clearhead.train.data_files import Part
-from clearhead.train.data_ids import Ids, Stored, in_groups, key_of, store, stored
+from clearhead.train.data.files import Part
+from clearhead.train.data.ids import Ids, Stored, in_groups, key_of, store, stored
 from clearhead.train.recipe import Source
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from clearhead.train.data import Blocks, Data, Pairs, by_budget, stream
-from clearhead.train.data_ids import Ids
-from clearhead.train.data_masked import Masked
-from clearhead.train.data_packed import Packed
+from clearhead.train.data.batches import Blocks, Data, Pairs, by_budget, stream
+from clearhead.train.data.ids import Ids
+from clearhead.train.data.masked import Masked
+from clearhead.train.data.packed import Packed
 
 
 def numbered(count: int, length: int = 8, size: int = 3) -> Blocks:

@@ -13,7 +13,7 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from clearhead.train.data_rows import TABLES, Row, kind, lines, picked, table
+from clearhead.train.data.rows import TABLES, Row, kind, lines, picked, table
 from clearhead.train.recipe import Recipe, Source
 
 VALIDATION = 20  # one part in so many
