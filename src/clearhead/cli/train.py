@@ -1,4 +1,4 @@
-"""Verbs around one's own text: `train` with `lm`, `translate`, `mlm`, `classify` and `run`; `doctor` and `score`."""
+"""Verbs around one's own text: `train` (`lm`, `translate`, `mlm`, `span`, `classify`, `run`), `doctor` and `score`."""
 
 import os
 from dataclasses import replace
@@ -99,6 +99,27 @@ def mlm(
 
 
 @train.command()
+def span(
+    files: Files,
+    out: Out,
+    steps: Steps = None,
+    save_every: SaveEvery = 100,
+    seed: Seed = 0,
+    resume: Resume = False,
+    start: Start = None,
+    as_json: Json = False,
+    threads: Threads = None,
+    device: Device = "cpu",
+) -> None:
+    """Train an encoder-decoder to say which spans of a text are missing (T5). The last 5 % are kept for validation.
+
+    Example: clearhead train span book.txt --out runs/spans
+    """
+    recipe = _recipe(files, start, save_every, task="span", steps=steps, seed=seed, device=device)
+    _run(recipe, out, resume, as_json, threads)
+
+
+@train.command()
 def classify(
     files: Annotated[list[str], typer.Argument(help="A table with texts and labels, or owner/name.")],
     out: Out,
@@ -183,7 +204,7 @@ Column = Annotated[str | None, typer.Option(help="Column of a table; by default 
 def doctor(
     data: Annotated[list[str], typer.Argument(help="Text, a table, two files of sentences, owner/name, or a recipe.")],
     task: Annotated[
-        Literal["lm", "translate", "mlm", "classify"] | None,
+        Literal["lm", "translate", "mlm", "span", "classify"] | None,
         typer.Option(
             help="What they are for; by default what MODEL does; else translate for two files of text, or lm."
         ),

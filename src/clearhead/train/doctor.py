@@ -18,7 +18,7 @@ from clearhead.text.tokenizer import Tokenizer
 from clearhead.train.data.batches import Blocks, Data, Pairs, Parts, stream
 from clearhead.train.data.files import Texts, texts_of
 from clearhead.train.data.ids import Ids
-from clearhead.train.data.masked import Masked
+from clearhead.train.data.masked import Corrupted
 from clearhead.train.data.packed import Packed
 from clearhead.train.data.rows import TABLES, kind
 from clearhead.train.examine import Finding, examine_bytes, examine_rows, told
@@ -120,7 +120,7 @@ def _columns(data: Data) -> dict[str, Ids]:
         return {"text": data.sources}
     if isinstance(data, Pairs):
         return {"source": data.sources, "target": data.targets}
-    data = data.inner if isinstance(data, Masked) else data
+    data = data.inner if isinstance(data, Corrupted) else data
     return {"text": data.ids} if isinstance(data, Blocks | Packed) else {}
 
 
@@ -146,7 +146,7 @@ def _sizes(parts: Parts, model: Transformer, running: bool) -> dict[str, Any]:
             "vocabulary": stack.vocab,
             "unknown": 0.0 if unk is None else ids.count(unk) / max(ids.total, 1),
         }
-    inner = parts.train.inner if isinstance(parts.train, Masked) else parts.train
+    inner = parts.train.inner if isinstance(parts.train, Corrupted) else parts.train
     return found | ({"block": inner.length} if isinstance(inner, Blocks | Packed) else {})
 
 

@@ -57,6 +57,11 @@ def problems(recipe: Recipe) -> Iterator[str]:
                 yield f"{name} is {value}, but task is classify, which reads all and trains a new head; leave it out"
     elif recipe.data.label is not None:
         yield f"data.label is {recipe.data.label!r}, but task is {recipe.task}; set it to classify"
+    if recipe.task == "span":
+        if recipe.batch.pack:
+            yield "batch.pack is true, but task is span, which knows no documents side by side; leave it out"
+        if recipe.batch.block == 1:
+            yield "batch.block is 1, but task is span, which leaves one token and asks for another; give at least 2"
     if recipe.model.lora.rank:
         yield from _lora_problems(recipe)
 

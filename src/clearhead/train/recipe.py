@@ -28,7 +28,7 @@ class Source:
 
     train: tuple[str, ...] = _is((), "files (.txt, .tsv, .csv, .jsonl, .parquet, each also .gz), or owner/name", True)
     validation: tuple[str, ...] = _is((), "the same for validation; none: the last 5 % of train, not trained on", True)
-    text: str = _is("text", "column of the texts (lm, mlm, classify)")
+    text: str = _is("text", "column of the texts (lm, mlm, span, classify)")
     label: str | None = _is(None, "column of their labels (classify); null: label")
     source: str | None = _is(None, "column to translate from, such as translation.en; null: the first of two")
     target: str | None = _is(None, "column to translate to; null: the second of two")
@@ -78,7 +78,7 @@ class Model:
     start: str | None = _is(None, "model to start from: a folder, a run, a name on the hub; null: a new one")
     config: str | None = _is(None, "config.json of a new model; its vocabulary and special ids follow the tokenizer")
     dim: int | None = _is(None, "width of a new model; null: by the size of the data")
-    layers: int | None = _is(None, "layers of each stack of a new model; null: 6, a translator 3, an encoder 4")
+    layers: int | None = _is(None, "layers of each stack of a new model; null: 6, an encoder 4, of two stacks 3")
     dropout: float | None = _is(None, "share of numbers left out in training; null: as the model has it")
     freeze: tuple[str, ...] = _is((), "parameters that stay as they are, such as encoder.* (see clearhead describe)")
     lora: Lora = field(default_factory=Lora)
@@ -148,8 +148,8 @@ class Watching:
 class Recipe:
     """Raises ValueError for numbers that mean nothing, naming the field, the number and the fix."""
 
-    task: Literal["lm", "translate", "mlm", "classify"] = _is(
-        "lm", "go on with a text, translate, fill gaps, or say labels of texts"
+    task: Literal["lm", "translate", "mlm", "span", "classify"] = _is(
+        "lm", "go on with a text, translate, fill gaps, restore spans (T5), or say labels of texts"
     )
     data: Source = field(default_factory=Source)
     tokenizer: Vocabulary = field(default_factory=Vocabulary)

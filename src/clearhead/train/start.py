@@ -21,6 +21,7 @@ from clearhead.text.build import bpe_tokenizer, bytes_tokenizer, char_tokenizer,
 from clearhead.text.pair import Pair
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.train.data.files import Part, Texts, digest_of
+from clearhead.train.data.spans import add_sentinels, sentinels, spans_in
 from clearhead.train.labels import for_labels
 from clearhead.train.lora import adapt
 from clearhead.train.recipe import Recipe, Vocabulary
@@ -33,6 +34,7 @@ KINDS = {
     "lm": "a decoder alone",
     "translate": "an encoder and a decoder",
     "mlm": "an encoder alone",
+    "span": "an encoder and a decoder",
     "classify": "a classifier of texts",
 }
 
@@ -40,6 +42,11 @@ KINDS = {
 def is_large(recipe: Recipe, texts: Texts) -> bool:
     """Whether there is enough for a wider model and larger batches."""
     return texts.rows >= MANY if recipe.task == "translate" else texts.characters >= LARGE
+
+
+def block_of(recipe: Recipe, texts: Texts) -> int:
+    """Tokens of a row of text, where the model has positions for so many."""
+    return recipe.batch.block or (256 if is_large(recipe, texts) else 64)
 
 
 def begin(recipe: Recipe, texts: Texts, here: Spread) -> Transformer:
@@ -81,7 +88,7 @@ def task_for(model: Transformer) -> Literal["lm", "translate", "mlm", "classify"
 def check_kind(model: Transformer, task: str) -> Tokenizer | Pair:
     """The model's tokenizer. Raises ValueError for a model that cannot be trained so, naming what it is."""
     config, is_for = model.config, task_for(model)
-    if is_for != task:
+    if KINDS[is_for] != KINDS[task]:
         raise ValueError(f"the model is {KINDS[is_for]}, but {task} needs {KINDS[task]}; use train {is_for}")
     if task != "classify" and not isinstance(config.head, Head):
         raise ValueError(
@@ -92,8 +99,13 @@ def check_kind(model: Transformer, task: str) -> Tokenizer | Pair:
         raise ValueError("the model has no tokenizer; save one beside its weights first")
     if task == "mlm" and (isinstance(tokenizer, Pair) or tokenizer.mask is None):
         raise ValueError("the model's tokenizer has no mask token, which mlm hides words behind; use another model")
-    if task == "translate" and (config.pad is None or config.first is None):
-        raise ValueError("the model has no pad or start token; a translator needs both, set them in its config.json")
+    if task == "span" and (isinstance(tokenizer, Pair) or tokenizer.eos is None or not sentinels(tokenizer)):
+        raise ValueError(
+            "the model's tokenizer has no eos, or no <extra_id_0> and so on, which span puts in the place of a span; "
+            "use another model"
+        )
+    if task in ("translate", "span") and (config.pad is None or config.first is None):
+        raise ValueError(f"the model has no pad or start token; {task} needs both, set them in its config.json")
     return tokenizer
 
 
@@ -125,6 +137,9 @@ def tokenizer_for(recipe: Recipe, texts: Texts) -> Tokenizer | Pair:
         if found is None:
             raise ValueError(f"{said.start} has no tokenizer; leave out recipe.tokenizer.start, and one is learned")
         return found
+    if recipe.task == "span":
+        made = _learned(said, texts, (0,), eos=True)
+        return add_sentinels(made, spans_in(block_of(recipe, texts))[1] + 1)
     if recipe.task != "translate":
         char = said.kind == "auto" and recipe.task == "lm" and not is_large(recipe, texts)
         kind = "char" if char else said.kind
@@ -186,8 +201,8 @@ def _of_file(path: Path) -> TransformerConfig:
 
 
 def _of_size(recipe: Recipe, large: bool, read: int, written: int) -> TransformerConfig:
-    wide = {"lm": 384, "translate": 256, "mlm": 256, "classify": 256}[recipe.task]
-    dim, step = recipe.model.dim or (wide if large else 128), 32 if recipe.task == "translate" else 64
+    wide, two = 384 if recipe.task == "lm" else 256, recipe.task in ("translate", "span")
+    dim, step = recipe.model.dim or (wide if large else 128), 32 if two else 64
     if dim % step:
         raise ValueError(f"recipe.model.dim is {dim}; heads are {step} wide, so it must be a multiple of {step}")
     if recipe.task == "lm":
@@ -195,7 +210,9 @@ def _of_size(recipe: Recipe, large: bool, read: int, written: int) -> Transforme
     if recipe.task in ("mlm", "classify"):
         return small_encoder(read, dim)
     config = small_translator(read, written, dim)
-    return replace(config, shared_embeddings=True, head=Head(tied=True)) if recipe.tokenizer.shared else config
+    if recipe.task == "translate" and not recipe.tokenizer.shared:
+        return config
+    return replace(config, shared_embeddings=True, head=Head(tied=True))
 
 
 def _with(stack: Stack, vocab: int, layers: int | None) -> Stack:

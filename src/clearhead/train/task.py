@@ -1,4 +1,4 @@
-"""What a model can be trained to do: go on with a text, fill its gaps, say its label, or translate."""
+"""What a model can be trained to do: go on with a text, fill its gaps, restore it, say its label, or translate."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +10,7 @@ from clearhead.train.data.files import Texts, texts_of
 from clearhead.train.recipe import Recipe
 from clearhead.train.task_labels import Labelling
 from clearhead.train.task_pairs import Translation
+from clearhead.train.task_spans import Restoration
 from clearhead.train.task_text import Continuation, Filling
 
 
@@ -47,6 +48,7 @@ def task_of(recipe: Recipe, texts: Texts | None = None) -> "Task":
 TASKS: dict[str, Callable[[Recipe, Texts], Task]] = {
     "lm": Continuation,
     "mlm": Filling,
+    "span": Restoration,
     "translate": Translation,
     "classify": Labelling,
 }

@@ -1,4 +1,4 @@
-"""Tasks for a model with one stack: to go on with a text, or to fill its gaps."""
+"""Tasks on plain text: to go on with it, or to fill its gaps."""
 
 import logging
 from collections.abc import Callable
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from clearhead.config import Stack
 from clearhead.generation.text import complete
 from clearhead.model.transformer import Transformer
 from clearhead.text.pair import Pair
@@ -23,51 +22,53 @@ from clearhead.train.data.packed import Packed
 from clearhead.train.data.streamed import Streamed, slabs
 from clearhead.train.data.tokens import Reading, ReadText, cached
 from clearhead.train.recipe import Recipe
-from clearhead.train.start import check_kind, is_large
+from clearhead.train.start import block_of, check_kind, is_large
 
 NOTES = logging.getLogger(__name__)
 SLAB = 64  # batches that a stream reads at a time
 
 
 @dataclass
-class _OneText:
-    """Running text or documents, for a model with one stack."""
+class OneText:
+    """Running text or documents, in blocks."""
 
     recipe: Recipe
     texts: Texts
 
     ahead = 1  # tokens that a block needs beyond those that it predicts
+    places = 1  # that the model needs beyond those of a block
 
     def data(self, model: Transformer, folder: Path) -> Parts:
         """See Task."""
         read, made, tokens = self._reading(model)
-        vocab = {"ids": model.last.form.vocab}
-        train = train_part(self.recipe, read, self.texts.train, folder, vocab, made("train"), tokens)
+        train = train_part(self.recipe, read, self.texts.train, folder, _vocab(model), made("train"), tokens)
         return Parts(train, *self.kept(model, folder))
 
     def kept(self, model: Transformer, folder: Path) -> tuple[Shelf, int | None]:
         """See Task."""
         read, made, _ = self._reading(model)
-        ids = cached(read, self.texts.validation, folder, {"ids": model.last.form.vocab})
+        ids = cached(read, self.texts.validation, folder, _vocab(model))
         shelf = made("validate")(ids)
         return shelf, self._kept_bytes(ids, shelf, read.tokenizer)
 
     def _reading(self, model: Transformer) -> tuple[ReadText, Callable[[str], Callable[[Stored], Shelf]], int]:
         """How texts become ids, how ids become batches, and tokens per batch."""
         tokenizer = check_kind(model, self.recipe.task)
-        length, size = self._sizes(model.last.form)
+        length, size = self._sizes(model)
         end = tokenizer.eos if isinstance(tokenizer, Pair) or tokenizer.eos is not None else tokenizer.sep
         first = tokenizer.bos if self.recipe.batch.pack and self.ahead else None
         read = ReadText(tokenizer, first, None if self._edges(tokenizer) else end)
         return read, self._shelf(tokenizer, length, size, model.config.pad), length * size
 
-    def _sizes(self, stack: Stack) -> tuple[int, int]:
+    def _sizes(self, model: Transformer) -> tuple[int, int]:
         """Tokens of a block, and blocks per batch."""
         asked, large = self.recipe.batch, is_large(self.recipe, self.texts)
-        limit = None if stack.positions is None or stack.positions.count is None else stack.positions.count - self.ahead
+        tables = [stack.positions for stack in model.config.stacks.values()]
+        counts = [table.count - self.places for table in tables if table is not None and table.count is not None]
+        limit = min(counts, default=None)
         if asked.block is not None and limit is not None and asked.block > limit:
             raise ValueError(f"recipe.batch.block is {asked.block}, but the model has positions for {limit}; lower it")
-        length = asked.block or min(256 if large else 64, limit or 256)
+        length = asked.block or min(block_of(self.recipe, self.texts), limit or 256)
         return length, max((asked.tokens or (4096 if large else 1024)) // length, 1)
 
     def _edges(self, tokenizer: Tokenizer | Pair) -> tuple[int, int] | None:
@@ -118,7 +119,7 @@ class _OneText:
         return text[:characters] or next(row.texts[0].strip() for row in self.texts.train)[:characters]
 
 
-class Continuation(_OneText):
+class Continuation(OneText):
     """A language model."""
 
     def samples(self, model: Transformer) -> list[dict[str, str]]:
@@ -131,10 +132,10 @@ class Continuation(_OneText):
         return [{"given": text, "sample": said(complete, model, text, options)} for text in prompts]
 
 
-class Filling(_OneText):
+class Filling(OneText):
     """An encoder that fills gaps."""
 
-    ahead = 0
+    ahead = places = 0
 
     def _shelf(
         self, tokenizer: Tokenizer | Pair, length: int, size: int, pad: int | None
@@ -156,7 +157,7 @@ class Filling(_OneText):
         assert isinstance(tokenizer, Tokenizer), "check_kind has looked"
         found: list[dict[str, str]] = []
         for prompt in self.recipe.watch.prompts or (self._beginning(200),):
-            ids = torch.tensor([tokenizer.encode(prompt)])[:, : self._sizes(model.last.form)[0]]
+            ids = torch.tensor([tokenizer.encode(prompt)])[:, : self._sizes(model)[0]]
             if not bool((ids == tokenizer.mask).any()):
                 ids[:, 3::7] = tokenizer.mask or 0
             with torch.no_grad():
@@ -165,6 +166,11 @@ class Filling(_OneText):
             filled = torch.where(ids == tokenizer.mask, logits.argmax(-1).cpu(), ids)
             found.append({"given": tokenizer.decode(ids[0], False), "sample": tokenizer.decode(filled[0])})
         return found
+
+
+def _vocab(model: Transformer) -> dict[str, int]:
+    """Of the ids that every stack knows."""
+    return {"ids": min(stack.vocab for stack in model.config.stacks.values())}
 
 
 def train_part(

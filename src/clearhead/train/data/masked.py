@@ -1,5 +1,6 @@
 """Gaps to fill: some tokens are hidden, other ones every time, and the model is asked what stood there."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,15 +15,10 @@ SHARE = 0.15  # of the tokens are asked for; of these 80 % are hidden, 10 % repl
 
 
 @dataclass(frozen=True)
-class Masked:
-    """Another data's rows with gaps, drawn from the seed, the batch's number and the row alone.
-
-    words: the ids that may be hidden, and that may stand for another.
-    """
+class Corrupted(ABC):
+    """Another data's rows, changed by what is drawn from the seed, the batch's number and the row alone."""
 
     inner: Shelf
-    mask: int
-    words: NDArray[np.int64]
 
     @property
     def per_epoch(self) -> int | None:
@@ -38,15 +34,30 @@ class Masked:
         return self.inner.epoch(rng)
 
     def batch(self, chosen: Examples, keys: Keys = ()) -> Batch:
-        """Labels are -100 where nothing is asked."""
-        return self._hidden(self.inner.batch(chosen), keys or [(0, i) for i in range(len(chosen))])
+        """The model's arguments and labels: what is left of each row, and what is asked for."""
+        return self._corrupted(self.inner.batch(chosen), keys or [(0, i) for i in range(len(chosen))])
 
     def whole(self) -> Iterator[Batch]:
-        """Every token is read once; the gaps are the same each time."""
+        """Every token is read once; what is drawn is the same each time."""
         for number, batch in enumerate(self.inner.whole()):
-            yield self._hidden(batch, [(0, number, i) for i in range(len(batch["labels"]))])
+            yield self._corrupted(batch, [(0, number, i) for i in range(len(batch["labels"]))])
 
-    def _hidden(self, batch: Batch, keys: Keys) -> Batch:
+    @abstractmethod
+    def _corrupted(self, batch: Batch, keys: Keys) -> Batch:
+        """keys [B]: what chance may depend on in each row."""
+
+
+@dataclass(frozen=True)
+class Masked(Corrupted):
+    """Gaps; labels are -100 where nothing is asked.
+
+    words: the ids that may be hidden, and that may stand for another.
+    """
+
+    mask: int
+    words: NDArray[np.int64]
+
+    def _corrupted(self, batch: Batch, keys: Keys) -> Batch:
         given = batch["input_ids"].numpy()
         ids, labels = given.copy(), np.full_like(given, IGNORED)
         may = np.isin(given, self.words) & (batch["labels"].numpy() != IGNORED)
