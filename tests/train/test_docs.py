@@ -78,7 +78,7 @@ def test_every_line_it_shows_can_be_typed() -> None:
         assert {word for word in words if word.startswith("--")} <= known, words
     options = {
         option
-        for name in ("lm", "translate", "mlm", "classify")
+        for name in ("lm", "translate", "mlm", "span", "classify")
         for p in group.commands["train"].commands[name].params
         for option in p.opts
     }
