@@ -43,8 +43,8 @@ def spans_in(length: int) -> tuple[int, int]:
 def corrupted(ids: Numbers, sentinels: Sequence[int], rng: np.random.Generator) -> tuple[Numbers, Numbers]:
     """What is left of ids [T], and the target: the spans behind their sentinels, and a sentinel that ends them.
 
-    It begins with what is left and ends with a span, as in the paper's code; that all ways to cut are equally likely
-    is so there too. The last sentinel is that of its figure 2.
+    A row begins with what is left and ends with a span, and all ways to cut are equally likely, as in the paper's code.
+    The last sentinel is that of its figure 2. Raises IndexError for fewer than spans + 1 sentinels.
     """
     taken, spans = spans_in(len(ids))
     lengths = np.stack([_cut(len(ids) - taken, spans, rng), _cut(taken, spans, rng)], axis=1)  # of both in turns
