@@ -149,7 +149,7 @@ class Recipe:
     """Raises ValueError for numbers that mean nothing, naming the field, the number and the fix."""
 
     task: Literal["lm", "translate", "mlm", "span", "classify"] = _is(
-        "lm", "go on with a text, translate, fill gaps, restore spans (T5), or say labels of texts"
+        "lm", "go on with a text, translate, fill gaps, restore hidden spans, or say labels of texts"
     )
     data: Source = field(default_factory=Source)
     tokenizer: Vocabulary = field(default_factory=Vocabulary)
