@@ -124,9 +124,9 @@ def _take(folder: Path, asked: dict[str, Any], resume: bool, stack: ExitStack) -
 def _run(task: Task, asked: dict[str, Any], folder: Path, resume: bool, here: Spread) -> dict[str, Any] | None:
     recipe = task.recipe
     place = here.agreed(last_saved(folder) if here.first else None)
-    begun = begin(recipe, task.texts, here) if place is None or recipe.model.lora.rank else None
-    start = None if place is None else load_checkpoint(place, rates(recipe), here, begun)
-    model = begun if start is None else start.model
+    new = begin(recipe, task.texts, here) if place is None or recipe.model.lora.rank else None
+    start = None if place is None else load_checkpoint(place, rates(recipe), here, new)
+    model = new if start is None else start.model
     assert model is not None
     parts = here.ahead(lambda: task.data(model, Path(recipe.data.cache or folder / IDS)))
     if recipe.model.dropout is not None:
